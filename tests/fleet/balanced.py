@@ -229,3 +229,24 @@ async def until(holds: Any, what: str) -> None:
                 await asyncio.sleep(POLL_S)
     except TimeoutError:
         raise AssertionError(f"never: {what}") from None
+
+
+async def initialize(url: str, key: str) -> str:
+    """Begin a session; its id."""
+    about = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}
+    async with httpx2.AsyncClient(timeout=PATIENCE_S) as http:
+        answer = await http.post(url, json=message, headers=_accepting(key))
+    return str(answer.headers["mcp-session-id"])
+
+
+async def request_in_session(url: str, session: str, key: str) -> int:
+    """The status of what a request is answered."""
+    message = {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}}
+    async with httpx2.AsyncClient(timeout=PATIENCE_S) as http:
+        answer = await http.post(url, json=message, headers={**_accepting(key), "mcp-session-id": session})
+    return int(answer.status_code)
+
+
+def _accepting(key: str) -> dict[str, str]:
+    return {"accept": "application/json, text/event-stream", "authorization": f"Bearer {key}"}

@@ -81,8 +81,8 @@ class GatewaySettings:
     record_bytes: int = setting(65536, "Longest request or response kept whole in the history [bytes].", ge=256)
     durability: Literal["soon", "full"] = setting(
         "soon",
-        "When a call's row is in the store: within a tenth of a second of its end, and in a file of this machine before "
-        "it is answered; or, with full, before it is answered. "
+        "When a call's row is in the store: within a tenth of a second of its end, and in a file of this machine "
+        "before it is answered; or, with full, before it is answered. "
         "Ends of agents, plans and code, and of whatever cost something, are always on disk first.",
         project=("full",),
     )

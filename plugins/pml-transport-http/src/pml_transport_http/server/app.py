@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import UNSET
 
 from pml_hookspecs import UnauthenticatedError
+from pml_kit.identifiers import gateway_name
 from pml_kit.mcp.protocol import HANDSHAKE_REVISIONS, INTERNAL_ERROR, INVALID_REQUEST, MODERN_REVISIONS
 from pml_kit.offers import AccessEvent
 from pml_transport_http.logins import PATH
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pml_hookspecs import Accept, Identity
+    from pml_kit.jsonrpc.envelope import Message
     from pml_kit.offers import Access as KnownAccess
     from pml_kit.offers import MetricsPage, ProtectedResource, Readiness
     from pml_transport_http.logins import ListenerLogins
@@ -93,7 +95,7 @@ class Application:
         """Whether the listener does: each connection is to end with its next answer."""
         self._protection = Protection(around.protected)
         self._active_requests, self._quotas = ActiveRequests(), Quotas(settings)
-        self._handshake = Handshake(accept, settings, self._active_requests, callers.open, log)
+        self._handshake = Handshake(accept, settings, self._active_requests, callers.open, guard.peers, log)
         self._stateless = StatelessRequests(accept, settings, self._active_requests, callers.open, log)
         later = {} if around.logins is None else {PATH: around.logins.pages}
         self._pages = PluginRoutes(routes, (MCP, *PROBES, WELL_KNOWN, PATH), callers.open, log, later)
@@ -213,7 +215,7 @@ class Application:
         elif method not in ("GET", "DELETE") or not (version is None or version in HANDSHAKE_REVISIONS):
             allowed = b"POST" if version in MODERN_REVISIONS else b"GET, POST, DELETE"
             raise HttpError(405, INVALID_REQUEST, f"Method not allowed: {method}", headers=[(b"allow", allowed)])
-        elif (name := held_by(request, None)) and await self._peers.lead(request, b"", name):
+        elif await self._led(request, None, b""):
             return
         elif method == "GET":
             check_accept(request.headers, EVENTS)
@@ -237,11 +239,8 @@ class Application:
         check_repeated(headers, request.scope["headers"], id)
         if message.method is not UNSET and id is not None:
             use.begin()  # answers and notifications are what others wait for
-        if name := held_by(request, message):
-            if await self._peers.lead(request, body, name):
-                return
-            if SESSION not in headers:
-                raise lost(id)
+        if await self._led(request, message, body):
+            return
         modern = version in MODERN_REVISIONS or (SESSION not in headers and messages.says_modern(message))
         if modern:
             await self._stateless.post(request, message)
@@ -249,6 +248,23 @@ class Application:
             await self._handshake.post(request, message)
         else:
             raise unsupported(version, id, KNOWN)
+
+    async def _led(self, request: Request, message: Message | None, body: bytes) -> bool:
+        """Whether another gateway has answered, which keeps what the request goes on with.
+
+        Raises:
+            HttpError: It was kept by one that is gone, and cannot be taken up.
+        """
+        session = request.headers.get(SESSION, b"").decode("latin-1")
+        name = held_by(request, message)
+        if not name or session in self._handshake.sessions:
+            return False
+        if await self._peers.lead(request, body, name):
+            return True
+        if not session:
+            raise lost(None if message is None or message.id is UNSET else message.id)
+        name = await self._handshake.holder(request)
+        return name not in ("", gateway_name()) and await self._peers.lead(request, body, name)
 
     async def _body(self, request: Request, use: QuotaUse) -> bytes:
         """The request's body.

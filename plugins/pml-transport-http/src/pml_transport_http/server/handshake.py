@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from pml_hookspecs import Origin, RawObject, TransportError
+from pml_hookspecs import EMPTY, Origin, RawObject, TransportError
 from pml_kit.mcp.protocol import INVALID_REQUEST
 
 from . import messages
-from .exchange import ActiveRequest, Exchange
+from .exchange import ActiveRequest, Answer, Exchange
 from .headers import SESSION
 from .http import ACCEPTED, OK, HttpError, Request, owner_of, reply
+from .kept_sessions import KeptSessions
 from .sessions import RequestLink, Session, Sessions
 from .streams import watch
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from .access.open_work import OpenWorks
     from .exchange import ActiveRequests
     from .messages import Call
+    from .peers import Peers
 
 SILENCE_S = 2.0
 """After so long an answer becomes a stream, so that a client that loses its connection can come back for it."""
@@ -34,10 +36,43 @@ class Handshake:
     """Serves clients that begin with ``initialize``."""
 
     def __init__(
-        self, accept: Accept, settings: Settings, active_requests: ActiveRequests, open_works: OpenWorks, log: Any
+        self,
+        accept: Accept,
+        settings: Settings,
+        active_requests: ActiveRequests,
+        open_works: OpenWorks,
+        peers: Peers,
+        log: Any,
     ) -> None:
         self._accept, self._settings, self._active_requests, self._log = accept, settings, active_requests, log
-        self.sessions = Sessions(settings, open_works, log)
+        self._kept = KeptSessions(peers, log)
+        self.sessions = Sessions(settings, open_works, self._kept, log)
+
+    async def holder(self, request: Request) -> str:
+        """The gateway that has the session of a request, whose first one is gone; this one may take it up.
+
+        ``""`` when there is no such session any more.
+
+        Raises:
+            HttpError: There is no room for it, or it cannot be known.
+        """
+
+        async def begin(id: str, params: RawObject) -> None:
+            self.sessions.make_room(owner_of(request.access, request.scope))
+            session = Session(request, self._settings, self._log, id)
+            session.handler = self._accept(session, request.peer())
+            said = await session.handler.request("initialize", params, Origin(0, session))
+            revision = said.get("protocolVersion")
+            session.revision = revision if isinstance(revision, str) else ""
+            session.handler.notification("notifications/initialized", EMPTY)
+            self.sessions.add(session)
+            with session:
+                pass
+
+        try:
+            return await self._kept.take_up(request, begin, self.sessions.__contains__)
+        except LookupError as error:
+            raise no_endpoint(error) from None
 
     async def post(self, request: Request, message: Message) -> None:
         """Take one message.
@@ -94,7 +129,7 @@ class Handshake:
                 answer = await work.run(session.handler.request(call.method, call.params, Origin(call.key, link)))
             session.active_requests.discard(work)
             if begins:
-                self._begun(session, answer.code, answer.pieces, exchange)
+                self._begun(session, call.params, answer, exchange)
             await exchange.finish(answer.pieces)
         finally:
             session.active_requests.discard(work)
@@ -102,10 +137,11 @@ class Handshake:
             if exchange.opened is not None:
                 session.drop_stream(exchange.opened)
 
-    def _begun(self, session: Session, code: int | None, pieces: tuple[bytes, ...], exchange: Exchange) -> None:
-        if code is None:
-            revision = RawObject(pieces[1]).get("protocolVersion")
+    def _begun(self, session: Session, params: RawObject, answer: Answer, exchange: Exchange) -> None:
+        if answer.code is None:
+            revision = RawObject(answer.pieces[1]).get("protocolVersion")
             session.revision = revision if isinstance(revision, str) else ""
+            self._kept.keep(session.id, session.access, session.endpoint, params)
         else:
             exchange.headers = ()
             self.sessions.end(session, None)

@@ -83,7 +83,8 @@ class Peers:
         self._saying: asyncio.Task[None] | None = None
 
     @property
-    def _documents(self) -> Documents | None:
+    def documents(self) -> Documents | None:
+        """What the gateways share; None where there is no store."""
         try:
             return None if self._services is None else self._services.store.documents
         except RuntimeError:  # there is no store
@@ -98,7 +99,7 @@ class Peers:
         """Say that it is not there any more."""
         if self._saying is not None:
             self._saying.cancel()
-        if (documents := self._documents) is not None:
+        if (documents := self.documents) is not None:
             with contextlib.suppress(Exception):  # whoever comes for it finds nobody
                 await documents.delete(GATEWAYS, gateway_name())
         if self._http is not None:
@@ -112,7 +113,7 @@ class Peers:
     async def _say(self) -> None:
         import os
 
-        if (documents := self._documents) is None:
+        if (documents := self.documents) is None:
             return
         pid = os.getpid()
         value = {"url": self.url, "machine": machine(), "pid": pid, "started": started(pid)}
@@ -137,17 +138,38 @@ class Peers:
         Raises:
             HttpError: It cannot be known, or that one does not answer, with status 503.
         """
-        documents = self._documents
-        if documents is None:
+        url = await self._url_of(name)
+        return bool(url) and await self._led(request, body, name, url)
+
+    async def lives(self, name: str) -> bool:
+        """Whether the gateway ``name`` is there.
+
+        Raises:
+            HttpError: It cannot be known, with status 503.
+        """
+        if not (url := await self._url_of(name)):
             return False
+        place = urlsplit(url)
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                _, writer = await asyncio.open_connection(place.hostname, place.port or 80)
+        except TimeoutError:
+            raise _later("The gateway that keeps this does not answer") from None
+        except OSError:
+            return False
+        writer.close()
+        return True
+
+    async def _url_of(self, name: str) -> str:
+        """Where a gateway is; ``""`` when it is gone."""
+        if (documents := self.documents) is None:
+            return ""
         try:
             found = await documents.get(GATEWAYS, name)
         except Exception as error:
             self._log.warning("http.peer_unknown", problem=str(error))
             raise _later("It cannot be looked up at the moment which gateway keeps this") from None
-        if found is None or _is_gone(found):
-            return False
-        return await self._led(request, body, name, str(found.value["url"]))
+        return "" if found is None or _is_gone(found) else str(found.value["url"])
 
     async def _led(self, request: Request, body: bytes, name: str, url: str) -> bool:
         import httpx2

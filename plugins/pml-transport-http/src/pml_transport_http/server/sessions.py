@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from .access.open_work import OpenWorks
     from .exchange import Exchange
+    from .kept_sessions import KeptSessions
     from .streams import StreamResponse
 
 STANDING = "0"
@@ -50,9 +51,9 @@ class Session:
     handler: Handler
     work: OpenWork
 
-    def __init__(self, request: Request, settings: Settings, log: Any) -> None:
-        """Make one for clients with the access of this ``request`` alone."""
-        self.id = handle()
+    def __init__(self, request: Request, settings: Settings, log: Any, id: str = "") -> None:
+        """Make one for clients with the access of this ``request`` alone; ``id`` is that of one that is taken up."""
+        self.id, self._taken_up = id or handle(), bool(id)
         self.access, self.endpoint, self.owner = (
             request.access,
             request.endpoint,
@@ -185,6 +186,8 @@ class Session:
             HttpError: That is not known any more.
         """
         name, _, digits = event_id.decode("latin-1").rpartition("-")
+        if self._taken_up and name == STANDING and self.standing.reader is None:
+            return self.standing.attach(primed=self.primes)  # what came between is gone with its gateway
         number = own_id(digits)
         if name and number is not None:
             stream = self._streams.get(name)
@@ -237,15 +240,19 @@ class RequestLink:
 class Sessions:
     """All sessions, by id."""
 
-    def __init__(self, settings: Settings, open_works: OpenWorks, log: Any) -> None:
+    def __init__(self, settings: Settings, open_works: OpenWorks, kept: KeptSessions, log: Any) -> None:
+        self._kept = kept
         self._idle_s, self._open_works, self._log = settings.session_idle_s, open_works, log
         self._most, self._most_each = settings.max_sessions, settings.max_sessions_per_principal
         self._open: dict[str, Session] = {}
-        self._told_at = -QUIET_S
+        self._told_at, self._closing = -QUIET_S, False
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
         return len(self._open)
+
+    def __contains__(self, id: object) -> bool:
+        return id in self._open
 
     def __iter__(self) -> Iterator[Session]:
         return iter(tuple(self._open.values()))
@@ -310,10 +317,13 @@ class Sessions:
         """End one; nothing happens when it has ended already."""
         if self._open.pop(session.id, None) is not None:
             self._open_works.end(session.access, session.work)
+            if not self._closing:
+                self._kept.forget(session.id)
             session.end(error)
 
     def close(self) -> None:
-        """End all."""
+        """End all; other gateways may take them up."""
+        self._closing = True
         if self._timer is not None:
             self._timer.cancel()
         for session in self:
