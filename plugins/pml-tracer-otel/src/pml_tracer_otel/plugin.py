@@ -53,8 +53,7 @@ def pml_routes(services: Services) -> Iterable[Any]:
     tracer = tracer_of(services)
     if tracer is None:
         return ()
-    from .prometheus import GatewayMetrics
-    from .routes import routes
+    from .prometheus import GatewayMetrics, routes
 
     return routes(tracer, GatewayMetrics(tracer, services))
 

@@ -7,13 +7,16 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pml_kit.offers import READINESS
 
 from .measures import BOUNDS_S, Metric, Point
 
 if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
     from pml_hookspecs import Services
 
     from .active_tracers import ActiveTracer
@@ -95,3 +98,21 @@ def _labels(attributes: Mapping[str, str]) -> str:
 def _escaped(value: str) -> str:
     text = value.encode("utf-8", "replace").decode()
     return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+
+
+def routes(tracer: ActiveTracer, found: GatewayMetrics) -> list[Any]:
+    """What listeners serve under ``/otel/``: ``GET /metrics`` for Prometheus, if wanted, and ``GET /health``."""
+    try:
+        from starlette.responses import JSONResponse, PlainTextResponse
+        from starlette.routing import Route
+    except ModuleNotFoundError:
+        return []  # no listener that has routes is installed
+
+    async def metrics(_request: Request) -> Response:
+        return PlainTextResponse(await found.page(), media_type=CONTENT_TYPE)
+
+    async def health(_request: Request) -> Response:
+        return JSONResponse(dict(await tracer.health()))
+
+    served = [Route("/health", health, methods=["GET"])]
+    return [Route("/metrics", metrics, methods=["GET"]), *served] if tracer.options.prometheus else served
