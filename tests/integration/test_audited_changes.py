@@ -63,6 +63,7 @@ ROWS = {
     "servers restart": "servers.restarted",
 }  # fmt: skip
 ROUTES = {
+    "POST /api/definitions": "definitions.accepted",
     "POST /approvals/{id}": "approval.answered",
     "POST /capabilities/{id}": "capability.disabled",
     "POST /enter": "console.login",
@@ -72,7 +73,7 @@ ROUTES = {
     "POST /servers/{name:path}": "servers.disabled",
 }
 CALLS = frozenset({"POST /plans", "POST /tools/{id:path}"})
-"""Calls, which are in the history; a tool that is switched has a row ``tools.switched_off``."""
+"""Calls, which are in the history; a tool that is switched has a row ``tools.switched_off``, one that is taken ``definitions.accepted``."""
 
 
 def commands() -> set[str]:
@@ -97,9 +98,11 @@ def test_each_command_is_known_to_read_to_call_or_to_have_a_row():
 def test_each_route_that_is_sent_to_has_a_row():
     from pml_console.site import POST
 
-    outside = {"POST /login", "POST /enter"}
+    outside = {"POST /login", "POST /enter", "POST /api/definitions"}
     assert {f"POST {path}" for path in POST} | outside == {*ROUTES, *CALLS}
-    assert sending_routes() == {"pml-console/site.py"}, "a new route that changes something needs a row in the audit"
+    assert sending_routes() == {"pml-console/site.py", "pml-console/review_api.py"}, (
+        "a new route that changes something needs a row in the audit"
+    )
 
 
 def sending_routes() -> set[str]:

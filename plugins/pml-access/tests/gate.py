@@ -184,3 +184,8 @@ class Caller:
         """Status and body of a route."""
         response = self._http.get(path, params=query)
         return response.status_code, response.json()
+
+    def post(self, path, **sent):
+        """Status and body of what is sent to a route."""
+        response = self._http.post(path, **sent)
+        return response.status_code, response.json()

@@ -16,12 +16,12 @@ from pml_catalog.naming import entry_of
 from pml_catalog.own_tools import OwnTools
 from pml_hookspecs import Offer, Store, TransportError
 from pml_kit.errors import OperatorError
-from pml_kit.offers import ACCESS, CONNECTIONS, READINESS, READINESS_CHECKS, STATIC_CHECKS, VIEWS
+from pml_kit.offers import ACCESS, READINESS, READINESS_CHECKS, STATIC_CHECKS, VIEWS
 from pml_kit.system.logs import Logs
 from pml_kit.system.redaction import Redactor
 from pml_mcp.clients.guides import Guides
 from pml_mcp.clients.pending_input import PendingInput
-from pml_mcp.clients.status import LiveConnections, StatusResource
+from pml_mcp.clients.status import StatusResource, live_offers
 from pml_mcp.servers import Server, kind_of
 from pml_mcp.servers.catalog_cache import CatalogCache, LockWatch
 from pml_mcp.servers.extensions import Extensions
@@ -132,8 +132,8 @@ class Parts:
         parts = self.supervisor.closed, self.supervisor.health, lambda: self.assembly.installed("executor")
         others = lambda: self.store, lambda: self.config.gateway, partial(self.offers.find_all, READINESS_CHECKS)
         self.readiness = LiveReadiness(catalog, *parts, *others)
-        connections = LiveConnections(self.conversations, self.servers)
-        self.offers.add(Offer(READINESS, self.readiness), Offer(CONNECTIONS, connections))
+        live = live_offers(self.conversations, self.servers, lambda: self.store, self.access_watchers)
+        self.offers.add(Offer(READINESS, self.readiness), *live)
 
     def _services_for(self, plugin: str, settings: Any) -> PluginServices:
         return PluginServices(self._services, plugin, settings)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import difflib
-import json
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from pml_catalog.definitions import accept_stored, stored_changes
+from pml_catalog.lock.difference import difference
 from pml_clients.configuration.view import no_server
 from pml_kit.errors import OperatorError
 from pml_kit.offers import AccessEvent
@@ -80,16 +79,3 @@ def _lines(change: Change) -> Iterator[str]:
     """The difference, member by member."""
     yield f"{printable(change.tool)}: {', '.join(change.fields)} ({change.seen_at})"
     yield from difference(change.before or {}, change.now)
-
-
-def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """How two definitions differ, member by member, for a terminal."""
-    for name in sorted({*before, *now}):
-        if before.get(name) != now.get(name):
-            old, new = (_text(side[name]) if name in side else [] for side in (before, now))
-            yield f"  {printable(name)}:"
-            yield from (f"    {printable(line)}" for line in list(difflib.unified_diff(old, new, n=1, lineterm=""))[2:])
-
-
-def _text(value: Any) -> list[str]:
-    return value.splitlines() if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False).split("\n")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import hookimpl
+from pml_hookspecs import SharedRoute, hookimpl
 from pml_kit.offers import OpenRoute
 
 from .settings import Settings
@@ -22,10 +22,11 @@ TELL_AFTER_S = 2.0
 
 @hookimpl
 def pml_routes(services: Services) -> Iterable[Any]:
-    """The pages, under ``/console/``. Nobody sees one without having logged in there."""
-    from .site import routes
+    """The pages, under ``/console/``, which nobody sees without having logged in there, and ``/api/definitions``."""
+    from . import review_api, site
 
-    return map(OpenRoute, routes(services, services.settings or Settings()))
+    pages = map(OpenRoute, site.routes(services, services.settings or Settings()))
+    return [*pages, *map(SharedRoute, review_api.routes(services))]
 
 
 @hookimpl

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pml_kit.offers import IDENTITIES, SEARCH, VIEWS, KnownKeys, Listing, ScoreExplainer, required
+from pml_kit.offers import IDENTITIES, REVIEW, SEARCH, VIEWS, KnownKeys, Listing, ScoreExplainer, required
 
 if TYPE_CHECKING:
     from pml_console.visit import Visit
     from pml_hookspecs import Services, ToolId
-    from pml_kit.offers import View
+    from pml_kit.offers import HeldDefinition, View
 
 MOST_KEYS = 200
 
@@ -25,6 +25,11 @@ class KeyReason:
     principal: str
     refusal: str
     """Why it may not have the tool; ``""`` where it may."""
+
+
+def held_of(visit: Visit) -> Sequence[HeldDefinition]:
+    """Tools that wait for somebody to look at them; none for a reader who may not take any."""
+    return required(visit.site.services, REVIEW).held(visit.session)
 
 
 async def listings_of(services: Services, tool: ToolId) -> Sequence[tuple[View, Listing]]:

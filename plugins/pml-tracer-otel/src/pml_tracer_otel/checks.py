@@ -26,7 +26,7 @@ def check(settings: Settings, environ: Mapping[str, str]) -> Check:
         return Check(TITLE, ok=False, detail=str(exc), remedy="Correct the variable, or [plugins.otel].")
     if not options.traces and not options.metrics:
         return Check(TITLE, ok=True, detail="nothing is exported")
-    from .exports import Exports
+    from .collector.exports import Exports
 
     exports = Exports(replace(options, timeout_s=min(PROBE_S, options.timeout_s)))
     try:

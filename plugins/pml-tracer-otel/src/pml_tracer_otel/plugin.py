@@ -23,7 +23,7 @@ def pml_offers(services: Services) -> Iterable[Offer[Any]]:
     """The way to the collector for records of others, whoever traces; of the tracer the metrics for ``/metrics``."""
 
     def export(records: Sequence[LogRecord]) -> str:
-        from .logs import exported
+        from .collector.logs import exported
 
         return exported(services, records)
 

@@ -14,8 +14,8 @@ from .settings import Settings
 if TYPE_CHECKING:
     from pml_hookspecs import Ended, ExecutionId, Json, Outcome, Run, Services, Span, Task
 
+    from .collector.shipper import Shipper
     from .options import Options
-    from .shipper import Shipper
 
 LEAVE_S = 1.0
 """Longest that leaving waits for the thread, after everything was flushed [s]."""
@@ -54,7 +54,7 @@ class OtelTracer:
         return self
 
     def _start(self) -> None:
-        from .shipper import Shipper
+        from .collector.shipper import Shipper
 
         shipper = self._shipper = Shipper(self.options, self.measures, self._services)
         self.measures.levels += [

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from pml_admin.definitions import difference
+from pml_catalog.lock.difference import difference
 from pml_catalog.lock.guard import INSTRUCTIONS, ToolChange
 from pml_catalog.lock.lock_file import judged
 from pml_kit.errors import OperatorError

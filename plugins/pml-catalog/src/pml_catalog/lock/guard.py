@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
@@ -155,24 +155,25 @@ class Guard:
         if tool not in self._listed:
             raise HeldError("its server does not list it, so that nobody knows what it is", REMEDY)
 
-    def accept(self, tools: Iterable[str]) -> None:
-        """Take changes of these tools, as :attr:`changes` has them, into the file: for a gateway that is asked to.
+    def accept(self, changes: Sequence[ToolChange]) -> None:
+        """Take these of :attr:`changes` into the file: for a gateway that is asked to.
 
         Whoever calls it has shown them to somebody who may decide that. The file is written at once, which blocks for
         as long as that takes; every gateway that uses it takes it up by itself.
 
         Raises:
-            LockError: There is no file to write, or it was changed in that moment.
-            KeyError: A tool is as it was taken.
+            LockError: There is no file to write, or it is damaged.
         """
-        changes = [self.changes[tool] for tool in tools]
         known = self._locks.file_of(self._server)
         if known is None:
             raise LockError(self._problem or "there is no file in which the server is configured")
-        file = LockFile.read(known.path)
-        locked = file.servers.get(self._server, ServerLock())
         taken = {change.tool: judged(change.now) for change in changes}
-        file.with_server(self._server, ServerLock({**locked.tools, **taken}, locked.instructions)).write()
+
+        def change(file: LockFile) -> LockFile:
+            locked = file.servers.get(self._server, ServerLock())
+            return file.with_server(self._server, ServerLock({**locked.tools, **taken}, locked.instructions))
+
+        LockFile.changed(known.path, change)
 
 
 def why(judgement: Judgement) -> str:

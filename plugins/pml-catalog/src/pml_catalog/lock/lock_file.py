@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 from pml_catalog.definitions import JUDGED
 
 from .judgement import folded
+from .replacement import replacement
 
 NAME = "pml.lock"
 FORMAT = 1
@@ -72,21 +72,32 @@ class LockFile:
         Raises:
             LockError: Somebody has changed it since, or it cannot be written.
         """
-        text = text_of(self.servers)
-        if text == self.text:
-            return self
-        beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        return self if text_of(self.servers) == self.text else self.changed(self.path, self._on)
+
+    @classmethod
+    def changed(cls, path: Path, change: Callable[[LockFile], LockFile]) -> LockFile:
+        """What ``change`` makes of the file, which nobody else writes meanwhile.
+
+        Raises:
+            LockError: It is damaged, cannot be written, or ``change`` says so.
+        """
         try:
-            now = self.path.read_text("utf-8") if self.path.exists() else ""
-            if now != self.text:
-                raise LockError(f"{self.path}: has changed meanwhile; look again")
-            beside.write_text(text, "utf-8")
-            beside.replace(self.path)
+            with replacement(path) as write:
+                now = cls.read(path)
+                then = change(now)
+                text = text_of(then.servers)
+                if text != now.text:
+                    write(text.encode())
+        except TimeoutError:
+            raise LockError(f"{path}: somebody else has been writing it for seconds; look again") from None
         except OSError as exc:
-            raise LockError(f"{self.path}: cannot be written: {exc.strerror}") from exc
-        finally:
-            beside.unlink(missing_ok=True)
-        return replace(self, text=text)
+            raise LockError(f"{path}: cannot be written: {exc.strerror}") from exc
+        return replace(then, text=text)
+
+    def _on(self, now: LockFile) -> LockFile:
+        if now.text != self.text:
+            raise LockError(f"{self.path}: has changed meanwhile; look again")
+        return self
 
 
 class Locks:

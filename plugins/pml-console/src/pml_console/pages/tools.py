@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from starlette.responses import RedirectResponse
 
 from pml_clients.configuration.server_changes import tool_switched
-from pml_console.history import plain
-from pml_console.tool_reasons import keys_of, listings_of, scores_of
+from pml_console.history import RefusedError, plain
+from pml_console.tool_reasons import held_of, keys_of, listings_of, scores_of
 from pml_console.visit import Visit
-from pml_hookspecs import RunOptions, ToolCall, ToolId, split_tool_id
+from pml_hookspecs import InvalidArguments, RunOptions, ToolCall, ToolId, split_tool_id
 from pml_kit.mcp.effects import effects_of_tool
 from pml_kit.mcp.tool_schemas import input_schema
-from pml_kit.offers import VIEWS, required
+from pml_kit.offers import REVIEW, VIEWS, MissingScopeError, required
 
 from .forms import FieldError, arguments_of, fields_of
 from .servers import check_may_operate, may_operate, write, written
@@ -30,6 +30,8 @@ DONE = {
     "off": "It is switched off: within seconds nobody can have it of any running gateway with this configuration.",
     "on": "It is switched on: within seconds running gateways with this configuration have it again.",
 }
+ACCEPT, ACCEPTED = "accept", "accepted"
+TAKEN = "is taken as it is now: within seconds every gateway that goes by the same lock has it so."
 MOST_FOUND, MOST_LISTED = 50, 500
 NO_SUCH = "There is no such tool, or it is not yours to call."
 
@@ -47,15 +49,18 @@ async def tools(visit: Visit) -> Response:
         entries = [entry for id in scores if (entry := catalog.get(ToolId(id))) is not None]
     else:
         entries = sorted((entry for entry in catalog if catalog.allows(entry, visit.session)), key=lambda one: one.id)
-    listed = await _listed(visit)
+    listed, held = await _listed(visit), held_of(visit)
     return visit.page(
         "tools.html",
         query=query,
+        held=[] if query else held,
+        notice=_taken(visit),
         total=len(entries),
         rows=[
             {
                 "entry": entry,
                 "effects": effects_of_tool(entry.definition),
+                "held": [reason for one in held if one.tool == entry.id for reason in one.reasons],
                 "listed": [endpoint for endpoint, ids in listed.items() if entry.id in ids],
                 "score": scores.get(entry.id),
                 "made_of": explained.get(entry.id, ()),
@@ -64,6 +69,13 @@ async def tools(visit: Visit) -> Response:
         ],
         withheld=[] if query else _withheld(visit),
     )
+
+
+def _taken(visit: Visit) -> str:
+    """What was taken by the form that led here; ``""`` for nothing."""
+    given = visit.request.query_params
+    known = visit.site.services.catalog.get(ToolId(given.get(ACCEPTED, "")))
+    return "" if known is None or not visit.operates else f"{known.id} {TAKEN}"
 
 
 def _withheld(visit: Visit) -> Sequence[tuple[ToolId, str]]:
@@ -97,8 +109,10 @@ async def tool(visit: Visit) -> Response:
 async def attempt(visit: Visit) -> Response:
     """Rehearse a call, or make it, as the reader: approvals, limits and policies hold as for everybody.
 
-    Or switch the tool off or on, as an operator.
+    Or switch the tool off or on, or take it as its server defines it now, as an operator.
     """
+    if visit.form.get("how") == ACCEPT:
+        return await _accepted(visit)
     if visit.form.get("how") in DONE:
         return await _switched(visit, visit.form["how"])
     entry = _entry(visit)
@@ -114,6 +128,15 @@ async def attempt(visit: Visit) -> Response:
     outcome = await visit.site.services.run(task, visit.session, options)
     problem = "" if outcome.failure is None else outcome.failure.message
     return await _page(visit, entry, problem=problem, answer=plain(outcome.output), rehearsal=rehearsal)
+
+
+async def _accepted(visit: Visit) -> Response:
+    id = ToolId(visit.request.path_params["id"])
+    try:
+        await required(visit.site.services, REVIEW).accept(visit.session, id, visit.form.get("digest", ""))
+    except (InvalidArguments, MissingScopeError) as exc:
+        raise RefusedError(str(exc)) from None
+    return RedirectResponse(f"/console/tools?{urlencode({ACCEPTED: id})}", SEE_OTHER)
 
 
 async def _switched(visit: Visit, how: str) -> Response:
@@ -152,6 +175,7 @@ async def _page(visit: Visit, entry: CatalogEntry, status: int = 200, **values: 
         "switch": _switch_of(visit, entry),
         "listings": await listings_of(visit.site.services, entry.id),
         "keys": await keys_of(visit, entry.id),
+        "held": [one for one in held_of(visit) if one.tool == entry.id],
         "may_call": visit.site.services.catalog.allows(entry, visit.session),
         **values,
     }

@@ -62,7 +62,19 @@ from .telemetry import (
 )
 from .tool_names import TOOL_NAMES, NamedTools, ToolNames
 from .tool_notes import TOOL_NOTES, ToolNote, ToolNotes, note_of
-from .views import CONNECTIONS, VIEWS, ClientConnection, Connections, Listing, View, Views, Words
+from .views import (
+    CONNECTIONS,
+    REVIEW,
+    VIEWS,
+    ClientConnection,
+    Connections,
+    HeldDefinition,
+    Listing,
+    Review,
+    View,
+    Views,
+    Words,
+)
 
 T = TypeVar("T")
 OF_PLUGINS: frozenset[Key[Any]] = frozenset(
@@ -144,6 +156,7 @@ __all__ = [
     "RECORDED_ANSWERS",
     "RESOURCE_TOOLS",
     "RESULT_VALUES",
+    "REVIEW",
     "SEARCH",
     "SELECTORS",
     "STATIC_CHECKS",
@@ -165,6 +178,7 @@ __all__ = [
     "Embedder",
     "Flows",
     "Guide",
+    "HeldDefinition",
     "Identities",
     "IndirectCalls",
     "Judge",
@@ -187,6 +201,7 @@ __all__ = [
     "RecordedTool",
     "ResourceTool",
     "ResultValues",
+    "Review",
     "ScoreExplainer",
     "SearchIndex",
     "StaticChecks",

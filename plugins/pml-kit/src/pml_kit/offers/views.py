@@ -108,7 +108,41 @@ class Connections(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldDefinition:
+    """A tool that is not called as its server defines it now, until somebody has looked at that."""
+
+    tool: ToolId
+    reasons: Sequence[str]
+    """In a few words each, the worst first."""
+    difference: Sequence[str]
+    """Lines: what was taken before, and what is there now, for people; nothing in them that is not seen."""
+    digest: str
+    """Of what is there now."""
+    locked: bool
+    """Whether ``pml.lock`` says so, and not only what the gateway remembers (``on_change = "hold"``)."""
+
+
+class Review(Protocol):
+    """What waits for somebody to look at it, and what they say."""
+
+    def held(self, session: Session) -> Sequence[HeldDefinition]:
+        """By tool; nothing for who may not take any, which needs the scope ``operate``."""
+        ...
+
+    async def accept(self, session: Session, tool: ToolId, digest: str) -> None:
+        """Take a tool as it was shown, for every gateway; whoever watches access hears of it.
+
+        Raises:
+            MissingScopeError: ``session`` may not.
+            InvalidArguments: It is not held, or not as it was shown, or what keeps it cannot be written.
+        """
+        ...
+
+
 CONNECTIONS: Key[Connections] = Key("connections", Connections)
+"""The gateway's own."""
+REVIEW: Key[Review] = Key("review", Review)
 """The gateway's own."""
 VIEWS: Key[Views] = Key("views", Views)
 """The gateway's own."""

@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pml_catalog.server_views import is_operator
+from pml_hookspecs import Offer
 from pml_kit.mcp.tool_schemas import problem_of
-from pml_kit.offers import ClientConnection
+from pml_kit.offers import CONNECTIONS, REVIEW, ClientConnection
+from pml_mcp.servers.review import LiveReview
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from pml_catalog.live import LiveCatalog
-    from pml_hookspecs import Session
+    from pml_hookspecs import Session, Store
     from pml_kit.offers import Words
-    from pml_mcp.ports import Rehearsals
+    from pml_mcp.ports import AccessWatchers, Rehearsals
     from pml_mcp.server_settings import ServerSettings
     from pml_mcp.servers import Server
     from pml_mcp.wire.client import ConnectedClient
@@ -132,3 +134,14 @@ def _is_here(url: str) -> bool:
         return host == "localhost" or ip_address(host or "").is_loopback
     except ValueError:
         return False
+
+
+def live_offers(
+    clients: Collection[ConnectedClient],
+    servers: Mapping[str, Server],
+    store: Callable[[], Store | None],
+    watchers: AccessWatchers,
+) -> Sequence[Offer[Any]]:
+    """What plugins can ask of clients and servers; ``store`` gives the open one."""
+    review = LiveReview(servers, store, watchers)
+    return Offer(CONNECTIONS, LiveConnections(clients, servers)), Offer(REVIEW, review)

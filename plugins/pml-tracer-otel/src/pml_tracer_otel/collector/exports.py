@@ -30,15 +30,14 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from pml_hookspecs import replace
-
-from .measures import BOUNDS_S, Point
-from .options import GRPC, GRPC_MODULE, HTTP_MODULE
-from .spans import Spans
+from pml_tracer_otel.measures import BOUNDS_S, Point
+from pml_tracer_otel.options import GRPC, GRPC_MODULE, HTTP_MODULE
+from pml_tracer_otel.spans import Spans
 
 if TYPE_CHECKING:
-    from .active_executions import ActiveExecution, ServerCall
-    from .measures import Measures, Metric
-    from .options import Options
+    from pml_tracer_otel.active_executions import ActiveExecution, ServerCall
+    from pml_tracer_otel.measures import Measures, Metric
+    from pml_tracer_otel.options import Options
 
 DISTRIBUTION = "pml-tracer-otel"
 LOGGER = "opentelemetry.exporter"

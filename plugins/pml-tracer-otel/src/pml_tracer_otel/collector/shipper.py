@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pml_hookspecs import Services
+    from pml_tracer_otel.active_executions import ActiveExecution, ServerCall
+    from pml_tracer_otel.measures import Measures
+    from pml_tracer_otel.options import Options
 
-    from .active_executions import ActiveExecution, ServerCall
     from .exports import Exports
-    from .measures import Measures
-    from .options import Options
 
 GRACE_S = 0.5
 """How long the end still waits for a collector that is known to take nothing [s]."""

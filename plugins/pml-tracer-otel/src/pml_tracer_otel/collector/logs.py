@@ -14,10 +14,10 @@ from opentelemetry.sdk._logs import ReadableLogRecord
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from pml_hookspecs import replace
+from pml_tracer_otel.options import LOGS, options_of, protocol_of
+from pml_tracer_otel.settings import Settings
 
 from .exports import DISTRIBUTION, SUCCESS, ExporterLog, exporter_of, resource_of
-from .options import LOGS, options_of, protocol_of
-from .settings import Settings
 
 if TYPE_CHECKING:
     from pml_hookspecs import Services
