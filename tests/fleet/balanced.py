@@ -118,6 +118,7 @@ class Fleet:
     """Gateways, the balancer in front of them, and what their servers were told to pay."""
 
     def __init__(self, folder: Path, database: str, many: int, *, gateway: str = "", more: str = "") -> None:
+        self.database = database
         self.folder, self.paid, self.port = folder, folder / "paid.txt", free_port()
         said = {
             "url": database,
