@@ -8,8 +8,8 @@ import pytest
 
 from pml_catalog.definitions import COLLECTION, Definitions
 from pml_catalog.live import make_entry
-from pml_console import report_command
-from pml_console.report import Reader, report_of
+from pml_console.reports import report_command
+from pml_console.reports.report import Reader, report_of
 from pml_hookspecs import ExecutionId, ExecutionRecord, Failure, InvalidArguments, Scope, Status, replace
 
 pytestmark = pytest.mark.anyio

@@ -24,7 +24,7 @@ from pml_kit.offers import ACCESS, AccessEvent, required
 from pml_kit.pages import every_execution
 
 from .insight.figures import figures_of
-from .report import Reader, failures_of, report_of
+from .reports.report import Reader, failures_of, report_of
 
 if TYPE_CHECKING:
     from pml_hookspecs import ExecutionRecord, Scope, Services, Session

@@ -47,7 +47,8 @@ async def _tell(services: Services) -> None:
 @hookimpl
 def pml_commands(subcommands: Any) -> None:
     """``pml console`` and ``pml report``."""
-    from . import command, report_command
+    from . import command
+    from .reports import report_command
 
     command.add(subcommands)
     report_command.add(subcommands)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from pml_console.report import totals_of
+from pml_console.reports.report import totals_of
 from pml_hookspecs import GATEWAY_SERVER, ExecutionQuery, Scope, replace
 from pml_kit.pages import every_execution
 

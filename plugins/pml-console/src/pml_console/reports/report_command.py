@@ -9,11 +9,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pml_console.templates import Templates, money
 from pml_hookspecs import InvalidArguments
 from pml_kit.command_line.moments import moment
 from pml_kit.terminal import print_table
-
-from .templates import Templates, money
 
 if TYPE_CHECKING:
     import argparse
