@@ -9,6 +9,7 @@ from pml_core.cli import main
 TRANSPORT = """
 from contextlib import asynccontextmanager
 from pml_hookspecs import Transport, TransportError
+from pml_kit.mcp.principal_logins import principal_of
 class Base(Transport):
     def __init__(self, settings, services): pass
 class Stdio(Base):
@@ -21,8 +22,12 @@ class Http(Base):
     async def log_in(self, endpoint, *, show):
         if "broken" in endpoint.address: raise TransportError("the browser said no", retryable=False)
         if "odd" in endpoint.options: raise ValueError("option 'odd' is not understood")
-        show(f"open {endpoint.address}/authorize")
+        show(f"open {endpoint.address}/authorize for {principal_of(endpoint)}")
+    async def invite(self, endpoint): ...
+    async def logins(self, endpoint): return ["alice", "bob"]
+    async def rotate(self): return 2
     async def log_out(self, endpoint):
+        if whose := principal_of(endpoint): print(f"gone for {whose}")
         if "broken" in endpoint.address: raise TransportError("nothing is kept", retryable=False)
 """
 SERVERS = """
@@ -94,6 +99,40 @@ def test_whoever_watches_access_hears_of_log_ins_and_log_outs(remote, installati
         ("change", "login.created", "far", True),
         ("change", "login.deleted", "far", True),
     ]
+
+
+OWN = SERVERS + '[servers.own]\nurl = "https://own/mcp"\nsharing = "per_principal"\n'
+
+
+def test_a_login_of_ones_own_is_made_shown_and_forgotten_under_its_name(remote, place, capsys):
+    place.write("pml.toml", OWN)
+    assert main(["auth", "login", "own", "--principal", "alice"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == "logged in to own as alice\n"
+    assert "open https://own/mcp/authorize for alice" in captured.err
+    assert main(["auth", "list"]) == 0
+    assert capsys.readouterr().out == "own\talice\nown\tbob\n"
+    assert main(["auth", "logout", "own", "--principal", "alice"]) == 0
+    assert capsys.readouterr().out == "gone for alice\nlogged out of own as alice\n"
+    assert main(["auth", "rotate"]) == 0
+    assert capsys.readouterr().out == "2 logins have a new key\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("login", "own"), "pml: each principal has a login of its own at own; say whose: --principal NAME"),
+        (("logout", "far", "--principal", "bob"), "pml: all share one login at far; sharing = "),
+    ],
+)
+def test_whose_login_it_is_has_to_be_said_where_there_are_several(remote, place, capsys, words, why):
+    place.write("pml.toml", OWN)
+    assert why in said(capsys, "auth", *words)
+
+
+@pytest.mark.parametrize("verb", ["list", "rotate"])
+def test_without_logins_of_principals_that_is_said(remote, capsys, verb):
+    assert 'pml: no server has sharing = "per_principal"' in said(capsys, "auth", verb)
 
 
 @pytest.mark.parametrize("verb", ["login", "logout"])
