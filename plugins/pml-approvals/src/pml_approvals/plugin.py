@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import MetaTool, hookimpl
+from pml_hookspecs import MetaTool, SharedRoute, hookimpl
 
 from .settings import Settings
 
@@ -32,6 +32,18 @@ def pml_meta_tools(services: Services) -> Iterable[MetaTool]:
         MetaTool(definition=DEFINITION, call=AnswerApproval(services), listed=False),
         MetaTool(definition=LIST_DEFINITION, call=ListApprovals(services), listed=False, recorded=False),
     ]
+
+
+@hookimpl
+def pml_routes(services: Services) -> Iterable[SharedRoute]:
+    """``/api/approvals``; nothing where Starlette, which the HTTP transport brings, is not installed."""
+    try:
+        from .api import routes
+    except ModuleNotFoundError as exc:
+        if exc.name is None or exc.name.partition(".")[0] != "starlette":
+            raise
+        return ()
+    return map(SharedRoute, routes(services))
 
 
 @hookimpl

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 SCOPE = "approve"
 """Without it nobody answers by tool: an agent must not approve what it asks for itself."""
+NONE_SUCH = "there is no such request"
 MOST_LISTED = 1000
 DEFINITION: Mapping[str, Any] = {
     "name": "answer_approval",
@@ -121,7 +122,7 @@ class AnswerApproval:
             raise InvalidArguments("answer_approval: give approval_id (text) and approve (true or false)")
         request = await self._requests.get(id)
         if request is None or request.state != "pending":
-            state = "there is no such request" if request is None else f"it is {request.state}"
+            state = NONE_SUCH if request is None else f"it is {request.state}"
             raise InvalidArguments(f"answer_approval: {id}: {state}")
         answer: Answer = "approved" if approve else "denied"
         if not await self._requests.answer(request, answer, by=run.session.principal, reason=reason):
