@@ -10,9 +10,11 @@ import pml_approvals.plugin
 import pml_code_mode.plugin
 import pml_dry_run.plugin
 import pml_executor_dag.tool
+import pml_executor_dbos.hooks
 import pml_flows.plugin
 import pml_search_tools.plugin
 from pml_executor_dag import Dag
+from pml_executor_dbos import Dbos
 from pml_sandbox_monty import Monty
 from pml_testing.gateway import Client, ScriptedServer, running, value_of
 
@@ -43,7 +45,7 @@ def servers():
     return {"web": web, "shop": shop}
 
 
-def gateway(made, words="untrusted", **tables):
+def gateway(made, words="untrusted", more=None, **tables):
     plugins = {
         ("executor", "dag"): Dag,
         ("executor", "monty"): Monty,
@@ -53,6 +55,7 @@ def gateway(made, words="untrusted", **tables):
         ("hooks", "approvals"): pml_approvals.plugin,
         ("hooks", "dry_run"): pml_dry_run.plugin,
         ("guards", "flows"): pml_flows.plugin,
+        **(more or {}),
     }
     tables.setdefault("approvals", {"effects": "none"})
     return running(made, plugins=plugins, tables=tables, words={"web": words})
@@ -216,6 +219,51 @@ async def test_a_human_is_asked_with_exactly_the_flow():
     assert len(asked) == 1
     assert f"to = \"{EVIL}\" comes from web:fetch in task 'page'" in asked[0]
     assert made["shop"].calls == [("send", {"to": EVIL, "body": "hi"})]
+
+
+async def test_a_plan_that_waits_goes_on_with_the_flow_that_was_approved():
+    made = servers()
+    async with gateway(made) as started:
+        client = await connected(started)
+        human = Client(started, scopes=frozenset({"approve"}))
+        await human.initialize()
+        told = value_of(await planned(client, FETCH, SEND))
+        waiting = value_of(await human.call("list_approvals"))["approvals"]
+        assert [one["flows"] for one in waiting] == [[f"to = \"{EVIL}\" comes from web:fetch in task 'page'"]]
+        await human.call("answer_approval", {"approval_id": waiting[0]["approval_id"], "approve": True})
+        going_on = await client.call("continue_workflow", {"workflow_id": told["workflow_id"], "decision": "continue"})
+        assert not going_on.get("isError"), going_on
+    assert [name for name, _ in made["web"].calls] == ["fetch"]
+    assert made["shop"].calls == [("send", {"to": EVIL, "body": "hi"})]
+
+
+async def test_durable_code_that_begins_anew_has_read_what_its_journal_has(tmp_path):
+    made = servers()
+    code = {"id": "code", "type": "code_execution", "language": "python", "code": CODE.format('page["address"]')}
+    more = {("executor", "dbos"): Dbos, ("hooks", "dbos"): pml_executor_dbos.hooks}
+    async with gateway(made, more=more, dbos={"database": str(tmp_path / "durable.db")}) as started:
+        client = await connected(started)
+        plan = {"tasks": [code], "durable": True}
+        told = value_of(await client.call("execute_workflow", {"workflow": plan}))
+        for _ in range(2):
+            assert told["status"] == "input_required"
+            again = {"workflow_id": told["workflow_id"], "decision": "continue"}
+            told = value_of(await client.call("continue_workflow", again))
+    assert len(made["web"].calls) == 1
+    assert made["shop"].calls == []
+
+
+async def test_what_ended_in_an_earlier_layer_is_untrusted_in_the_next():
+    made = servers()
+    async with gateway(made, **DENY) as started:
+        client = await connected(started)
+        plan = {"tasks": [FETCH, SEND], "return": ["all"], "per_layer_validation": True}
+        told = value_of(await client.call("execute_workflow", {"workflow": plan}))
+        told = value_of(
+            await client.call("continue_workflow", {"workflow_id": told["workflow_id"], "decision": "continue"})
+        )
+    assert "flows.untrusted" in str(told)
+    assert made["shop"].calls == []
 
 
 @pytest.mark.parametrize("action", ["ask", "deny"])

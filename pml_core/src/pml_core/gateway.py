@@ -114,7 +114,7 @@ class Gateway(Parts):
         self._use_plugins()
         self.dispatcher = self._dispatcher(tracing)
         executors = await self._executors()
-        self.dispatcher.chain, self.dispatcher.direct_chain = self._chains(store, executors)
+        self.dispatcher.chains = self._chains(store, executors)
         self.background = Background(
             store,
             self.dispatcher,
@@ -216,8 +216,7 @@ class Gateway(Parts):
         for problem in problems:
             self.log.warning(problem)
         direct = [one for one in self.wrappers if getattr(one.wrapper, "direct", True)]
-        execute, log = executors.execute, self.log
-        return fold(self.wrappers, execute, log), fold(direct, execute, log)
+        return fold(self.wrappers, executors.execute, self.log), fold(direct, executors.execute, self.log)
 
     async def close(self) -> None:
         """Leave everything, in reverse order."""

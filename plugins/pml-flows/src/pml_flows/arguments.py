@@ -57,6 +57,8 @@ _OWNERS = frozenset({"account", "channel", "chat", "conversation", "recipient", 
 """Words before ``id`` with which that is an address."""
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _ROLE_OF = {word: role for role, words in ROLES.items() for word in words.split()}
+MOST_ROLES = 10_000
+"""Places in arguments of tools whose roles are kept."""
 MOST_LEAVES = 20_000
 """Values in one argument that are looked at one by one; what has more counts as a whole."""
 
@@ -66,6 +68,7 @@ class Arguments:
 
     def __init__(self, settings: Settings) -> None:
         self._chosen = settings.arguments
+        self._roles: dict[tuple[str, str, Path], Role | Literal[""]] = {}
 
     def counting(self, tool: str, entry: CatalogEntry | None, path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
         """What counts of ``value``, which stands at ``path`` in the arguments of a call, with the place of each.
@@ -76,17 +79,31 @@ class Arguments:
             path: Below the arguments.
             value: JSON; yes, no and nothing never count.
         """
-        chosen = next((names for pattern, names in self._chosen.items() if fnmatchcase(tool, pattern)), None)
+        chosen = self.chosen(tool)
         schema = None if entry is None else entry.definition.get("inputSchema")
-        reach = reach_of(entry)
+        known = (tool, "" if entry is None else entry.digest)
+        counting = COUNTING[reach_of(entry)]
         for place, leaf in leaves(value, path):
             if leaf is None or isinstance(leaf, bool):
                 continue
             if chosen is not None:
                 if place and place[0] in chosen:
                     yield place, leaf
-            elif _counts(place, leaf, schema, reach):
+                continue
+            names = (*known, tuple([0 if isinstance(key, int) else key for key in place]))
+            role = self._roles.get(names)
+            if role is None:
+                if len(self._roles) >= MOST_ROLES:
+                    self._roles.clear()
+                role = self._roles[names] = _role(place, schema)
+            if role in counting and (role == "identity" or not isinstance(leaf, (int, float))):
                 yield place, leaf
+
+    def chosen(self, tool: str) -> tuple[str, ...] | None:
+        """What the operator says of the tool; None for nothing."""
+        if not self._chosen:
+            return None
+        return next((names for pattern, names in self._chosen.items() if fnmatchcase(tool, pattern)), None)
 
 
 def reach_of(entry: CatalogEntry | None) -> str:
@@ -113,18 +130,11 @@ def leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
         yield place, at
 
 
-def _counts(place: Path, leaf: Any, schema: Any, reach: str) -> bool:
+def _role(place: Path, schema: Any) -> Role | Literal[""]:
+    """Of the innermost name that says anything; that of a content for what is one of few."""
     at = _schema_at(schema, place)
     if at.get("type") == "boolean" or "enum" in at or "const" in at:
-        return False
-    role = _role(place, schema)
-    if isinstance(leaf, (int, float)):
-        return role == "identity" and role in COUNTING[reach]
-    return role in COUNTING[reach]
-
-
-def _role(place: Path, schema: Any) -> Role | Literal[""]:
-    """Of the innermost name that says anything."""
+        return "content"
     for depth in range(len(place), 0, -1):
         key = place[depth - 1]
         if not isinstance(key, str):

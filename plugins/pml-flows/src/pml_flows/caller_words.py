@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pml_hookspecs import CapabilityRun, CodeRun, Task, Workflow
+from pml_hookspecs.tasks import ONCE
 from pml_kit.plain import to_plain
 
 _SHORTEST = 3
@@ -17,14 +18,20 @@ _SHORTEST = 3
 class CallerWords:
     """The texts of one request: those of a plan, code, and the intent."""
 
-    __slots__ = ("_above", "_prose", "_sources", "_texts")
+    __slots__ = ("_above", "_prose", "_sources", "_task", "_texts")
 
     def __init__(self, task: Task, intent: str, above: CallerWords | None = None) -> None:
         """``above`` are those of what the task is part of."""
         self._above, self._prose = above, intent
+        self._task: Task | None = task
         self._texts: set[str] = set()
         self._sources: list[str] = []
-        self._take(task)
+
+    def _read(self) -> None:
+        """Collect the texts, when they are first asked for: most requests have nothing that is compared with them."""
+        if self._task is not None:
+            task, self._task = self._task, None
+            self._take(task)
 
     def _take(self, task: Task) -> None:
         if isinstance(task, Workflow):
@@ -32,7 +39,8 @@ class CallerWords:
                 self._prose = f"{self._prose}\n{task.intent}"
             for each in task.tasks:
                 self._take(each)
-                self._texts.update(_texts_in(to_plain(each.step)))
+                if each.step is not ONCE:
+                    self._texts.update(_texts_in(to_plain(each.step)))
                 self._texts.add(each.id)
         elif isinstance(task, (CodeRun, CapabilityRun)):
             self._sources.append(task.source)
@@ -51,6 +59,7 @@ class CallerWords:
         return self._has(text)
 
     def _has(self, text: str) -> bool:
+        self._read()
         if text in self._texts or any(_is_literal(text, source) for source in self._sources):
             return True
         if len(text) >= _SHORTEST and text in self._prose and _is_word(text, self._prose):
@@ -59,6 +68,7 @@ class CallerWords:
 
     def mentions(self, tool: str) -> bool:
         """Whether the name of a tool stands anywhere: who calls it by a name that was not written let it be chosen."""
+        self._read()
         name = tool.rpartition(":")[2]
         spelt = re.sub(r"\W", "_", name, flags=re.ASCII)
         words = [*self._texts, *self._sources]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import (
@@ -23,14 +22,14 @@ from .arguments import Arguments, reach_of
 from .caller_words import CallerWords
 from .flow import Flow, lines, refused, told
 from .matching import Matching
-from .scopes import NONE, Scope, Taint, Tracer
+from .scopes import NONE, Origin, Scope, Taint, Tracer, named_in
 
 if TYPE_CHECKING:
     from pml_hookspecs import CallNext, ExecutionId, Outcome, Run, Services, Task
     from pml_kit.offers import Words
     from pml_kit.references import Path
 
-    from .scopes import Origin, Origins
+    from .scopes import Origins
     from .settings import Settings
 
 CHECK_S = 1.0
@@ -68,27 +67,49 @@ class Follower:
         levels = {} if isinstance(task, ServerRequest) else self._levels()
         if all(words == "trusted" for words in levels.values()):
             return call_next(task, run)
-        scope = Scope(task, levels, CallerWords(task, run.intent), self._base(task, NONE))
+        scope = Scope(task, levels, CallerWords(task, run.intent))
+        scope.base = self._base(task, run, scope, NONE)
         return self._inside(task, run, call_next, scope)
 
-    async def _followed(self, task: Task, run: Run, call_next: CallNext, above: Scope) -> Outcome:
-        taint = self._tracer.taint(above, task, run.session)
+    def _followed(self, task: Task, run: Run, call_next: CallNext, above: Scope) -> Awaitable[Outcome]:
         if isinstance(task, ServerRequest):
-            taint = Taint()
-        flows = self._flows(task, taint, above)
+            return self._requested(task, run, call_next, above)
+        taint = self._tracer.taint(above, task, run.session)
+        flows = self._flows(task, taint, above) if taint.values or taint.control else ()
         scope = self._scope(task, run, above, taint)
+        if scope is None and isinstance(above.task, Workflow):
+            # Who needs the result waits for it: it may be told of now, which costs no coroutine.
+            above.add(task, self._tracer.result(above, task, taint, None))
+            return self._judged(task, run, call_next, flows) if flows else call_next(task, run)
+        return self._taken_up(task, run, call_next, above, taint, scope, flows)
+
+    async def _requested(self, task: ServerRequest, run: Run, call_next: CallNext, above: Scope) -> Outcome:
+        outcome = await call_next(task, run)
+        if above.levels.get(task.server, "trusted") != "trusted":
+            above.add(task, frozenset({Origin(task.server, task.name)}))
+        return outcome
+
+    async def _taken_up(
+        self,
+        task: Task,
+        run: Run,
+        call_next: CallNext,
+        above: Scope,
+        taint: Taint,
+        scope: Scope | None,
+        flows: Sequence[Flow],
+    ) -> Outcome:
+        """Run a task and take up what came of it."""
 
         async def inside(task: Task, run: Run) -> Outcome:
             return await (call_next(task, run) if scope is None else self._inside(task, run, call_next, scope))
 
         try:
-            return await self._judged(task, run, inside, flows)
+            return await (self._judged(task, run, inside, flows) if flows else inside(task, run))
         finally:
             above.add(task, self._tracer.result(above, task, taint, scope))
 
     async def _judged(self, task: Task, run: Run, call_next: CallNext, flows: Sequence[Flow]) -> Outcome:
-        if not flows:
-            return await call_next(task, run)
         if self._settings.action == "deny":
             return refused(task, flows)
         if run.dry_run:
@@ -117,17 +138,23 @@ class Follower:
         if len(self._folders) > MOST_FOLDERS:
             self._folders.popitem(last=False)
 
-    def _base(self, task: Task, given: Origins) -> Origins:
-        """What a task knows when it begins: what it is given, and what programs left in its folder."""
-        folder = task.folder if isinstance(task, CodeRun) else None
-        return given if folder is None else given | self._folders.get(folder, NONE)
+    def _base(self, task: Task, run: Run, scope: Scope, given: Origins) -> Origins:
+        """What a task knows when it begins: what it is given, and what programs left in its folder.
+
+        What code has read before it began anew, a journal tells it: of that nobody hears here.
+        """
+        if not isinstance(task, CodeRun):
+            return given
+        if task.folder is not None:
+            given |= self._folders.get(task.folder, NONE)
+        return given | frozenset(named_in(scope, task)) if run.durable else given
 
     def _scope(self, task: Task, run: Run, above: Scope, taint: Taint) -> Scope | None:
         if isinstance(task, ToolCall):
             entry = self._services.catalog.get(task.tool)
             if entry is None or not entry.own:
                 return None
-        base, words = self._base(task, taint.origins), above.words
+        base, words = self._base(task, run, above, taint.origins), above.words
         if isinstance(above.task, CapabilityRun) and isinstance(task, CodeRun):
             words = CallerWords(replace(task, inputs={}) if base else task, "", words)
         elif not base and not isinstance(above.task, Workflow):
@@ -143,8 +170,6 @@ class Follower:
     def _flows(self, task: Task, taint: Taint, scope: Scope) -> list[Flow]:
         if self._settings.action == "off" or not isinstance(task, (ToolCall, PluginTask)):
             return []
-        if not (taint.values or taint.control):
-            return []
         tool = task.tool if isinstance(task, ToolCall) else task.type
         given: Mapping[str, Any] = task.arguments if isinstance(task, ToolCall) else task.inputs
         entry = self._services.catalog.get(task.tool) if isinstance(task, ToolCall) else None
@@ -158,19 +183,17 @@ class Follower:
                 if left and not scope.words.has(leaf):
                     before = found[place].origins if place in found else NONE
                     found[place] = Flow(tool, place, leaf, left | before)
-        if self._settings.conditions and reach_of(entry) == "destroy":
+        if taint.control and self._settings.conditions and reach_of(entry) == "destroy":
             control = self._not_allowed(self._foreign(taint.control, tool, scope), tool, ())
-            if control and self._counts_at_all(tool):
+            if control and self._arguments.chosen(tool) != ():
                 found[None] = Flow(tool, None, None, control)
         return list(found.values())
-
-    def _counts_at_all(self, tool: str) -> bool:
-        chosen = [names for pattern, names in self._settings.arguments.items() if fnmatchcase(tool, pattern)]
-        return not chosen or bool(chosen[0])
 
     def _foreign(self, origins: Origins, tool: str, scope: Scope) -> Origins:
         """Without those of the tool's own server, unless strangers write there."""
         server = split_tool_id(tool)[0]
+        if not any(one.server == server for one in origins):
+            return origins
         return frozenset(one for one in origins if one.server != server or scope.levels.get(one.server) == "strangers")
 
     def _not_allowed(self, origins: Origins, tool: str, place: Sequence[str | int]) -> Origins:
@@ -186,7 +209,8 @@ class Follower:
         levels = self._levels()
         scope = Scope(task, levels, CallerWords(NOTHING, run.intent))
         taint = known.taint(task, run.session, levels)
-        outcome = await self._judged(task, run, call_next, self._flows(task, taint, scope))
+        flows = self._flows(task, taint, scope)
+        outcome = await (self._judged(task, run, call_next, flows) if flows else call_next(task, run))
         known.take(task, run.session, levels, outcome)
         return outcome
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from pml_hookspecs import GATEWAY_SERVER, CapabilityRun, CodeRun, Task, ToolCall, Workflow, replace, split_tool_id
+from pml_hookspecs.tasks import ONCE
 from pml_kit.offers.plan_graphs import EACH
 from pml_kit.references import Path, Reference, Slot, find, values_of
 
@@ -65,8 +66,14 @@ class Scope:
     """Of all results inside so far."""
     results: dict[str, Origins] = field(default_factory=dict)
     """Of a plan: of the results of its tasks, by id."""
-    slots: dict[str, tuple[Slot, ...]] = field(default_factory=dict)
+    slots: dict[str, Sequence[Slot]] = field(default_factory=dict)
     """Of a plan: where references stand in its tasks and in what undoes them, by id."""
+    nodes: Mapping[str, Task] = field(init=False)
+    """Of a plan: its tasks, by id."""
+
+    def __post_init__(self) -> None:
+        """Find the tasks of a plan."""
+        self.nodes = {one.id: one for one in self.task.tasks} if isinstance(self.task, Workflow) else {}
 
     def add(self, task: Task, origins: Origins) -> None:
         """Take up where the result of ``task`` comes from."""
@@ -87,7 +94,7 @@ def union(many: Iterable[Iterable[Origin]]) -> Origins:
 
 def planned_id(id_: str) -> str:
     """Id in the plan of what runs as ``a``, ``a[0]``, ``a#2`` or ``a~undo``."""
-    return _CHILD.split(id_, maxsplit=1)[0]
+    return id_ if _CHILD.search(id_) is None else _CHILD.split(id_, maxsplit=1)[0]
 
 
 class Tracer:
@@ -112,7 +119,7 @@ class Tracer:
         if isinstance(task, ToolCall):
             found |= self._of_tool(scope, task)
         elif isinstance(task, CodeRun):
-            found.update(_named_in(scope, task))
+            found.update(named_in(scope, task))
         if inner is not None:
             found |= inner.read
         return frozenset(found)
@@ -128,10 +135,12 @@ class Tracer:
 
     def _of_plan(self, scope: Scope, plan: Workflow, task: Task, session: Session) -> Taint:
         id_ = planned_id(task.id)
-        node = _node(plan, id_)
+        node = scope.nodes.get(id_)
         if node is None:  # planned from the intent meanwhile
             seen = scope.base | scope.read
             return Taint(_all(seen), scope.control)
+        if node.step is ONCE and isinstance(node, ToolCall) and not (scope.base or _slots(scope, node, undoing=False)):
+            return Taint((), scope.control)  # most tasks are such
         undoing = UNDO in task.id and node.step.compensate is not None
         asked: Task = node.step.compensate if undoing and node.step.compensate is not None else node
         values = [
@@ -157,7 +166,7 @@ class Tracer:
         plan = scope.task
         if not isinstance(plan, Workflow):
             return NONE
-        node = _node(plan, planned_id(task.id))
+        node = scope.nodes.get(planned_id(task.id))
         if node is None or node.step.for_each is None:
             return scope.each
         return self._items(scope, plan, node, session)
@@ -199,7 +208,7 @@ class Tracer:
         """Of the result of a task: as it was seen, else, as it ended before, what the plan tells."""
         if id_ in scope.results:
             return scope.results[id_]
-        node = _node(plan, id_)
+        node = scope.nodes.get(id_)
         if node is None:
             return scope.anything()
         scope.results[id_] = NONE  # what waits for itself never runs
@@ -219,22 +228,18 @@ class Tracer:
         return self.result(scope, node, taint, None)
 
 
-def _node(plan: Workflow, id_: str) -> Task | None:
-    return next((one for one in plan.tasks if one.id == id_), None)
-
-
 def _all(origins: Origins) -> tuple[tuple[Path, Origins], ...]:
     return (((), origins),) if origins else ()
 
 
-def _slots(scope: Scope, task: Task, *, undoing: bool) -> tuple[Slot, ...]:
+def _slots(scope: Scope, task: Task, *, undoing: bool) -> Sequence[Slot]:
     key = f"{task.id}{UNDO}" if undoing else task.id
-    if key not in scope.slots:
-        scope.slots[key] = tuple(find(values_of(task)).slots)
-    return scope.slots[key]
+    if (slots := scope.slots.get(key)) is None:
+        slots = scope.slots[key] = find(values_of(task)).slots
+    return slots
 
 
-def _named_in(scope: Scope, code: CodeRun) -> Iterator[Origin]:
+def named_in(scope: Scope, code: CodeRun) -> Iterator[Origin]:
     """Untrusted servers whose names the code has: a rehearsal, where it does not run, tells the same of it."""
     for name, words in scope.levels.items():
         if words == "trusted":

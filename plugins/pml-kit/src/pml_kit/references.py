@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from pml_hookspecs import CapabilityRun, CodeRun, PluginTask, Step, Task, ToolCall, Workflow, replace
@@ -32,6 +33,8 @@ STORED = "result:"
 """Begins the name of what is no task's result, but a stored one, before its id. No task has such a name."""
 _STORED = re.compile(rf"\{{\{{\s*{STORED}")
 _NOT_STORED = re.compile(rf"(\\*)\{{\{{(?!\s*{STORED})")
+LONGEST_KEPT = 200
+"""Characters of a text whose parts are kept for the next who asks."""
 SHOWN = 40
 """Characters of what cannot be read that a message shows."""
 
@@ -155,6 +158,10 @@ def parse(text: str) -> tuple[str | Reference, ...]:
     Raises:
         ValueError: A ``{{`` starts no reference; the message is the part of the text that it stands in.
     """
+    return _parse_again(text) if len(text) <= LONGEST_KEPT else _parse(text)
+
+
+def _parse(text: str) -> tuple[str | Reference, ...]:
     parts: list[str | Reference] = []
     plain, at = "", 0
     while found := _OPENING.search(text, at):
@@ -173,6 +180,10 @@ def parse(text: str) -> tuple[str | Reference, ...]:
     if rest := plain + text[at:]:
         parts.append(rest)
     return tuple(parts)
+
+
+_parse_again = lru_cache(4096)(_parse)
+"""Each reference is read when a plan is checked, and again by those who ask where its values come from."""
 
 
 def references_in(text: str) -> Iterator[Reference]:

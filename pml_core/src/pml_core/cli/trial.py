@@ -77,7 +77,7 @@ def _trial(gateway: Gateway, found: Sequence[Mapping[str, str]], tracers: Sequen
 
     def use(wrappers: Sequence[tuple[str, Wrapper]], tracers: Sequence[tuple[str, Tracer]], last: CallNext) -> CallNext:
         chain: CallNext = fold([NamedWrapper(*one) for one in wrappers], last, gateway.log)
-        gateway.dispatcher.chain = gateway.dispatcher.direct_chain = chain
+        gateway.dispatcher.chains = chain, chain
         # The gateway is nobody's but the command's.
         gateway.dispatcher.tracing = Tracing([NamedTracer(*one) for one in tracers], gateway.log)
         return chain

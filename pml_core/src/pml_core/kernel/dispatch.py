@@ -67,7 +67,7 @@ class Dispatcher:
         servers_settled: Callable[[str | None], Awaitable[None]],
         read_again: Callable[[str], Awaitable[None]],
     ) -> None:
-        """Without :attr:`chain` it cannot run anything yet.
+        """Without :attr:`chains` it cannot run anything yet.
 
         Args:
             own_tools: Those that stand for tasks become them.
@@ -79,10 +79,8 @@ class Dispatcher:
         self._catalog, self._own_tools, self.tracing, self._recorder = catalog, own_tools, tracing, recorder
         self._log, self.rehearsals = log, rehearsals
         self._lookup = Lookup(catalog, own_tools, servers_settled, read_again)
-        self.chain: CallNext = _not_started
-        """Set once by the gateway when the wrappers are folded."""
-        self.direct_chain: CallNext = _not_started
-        """The same, of calls that clients make by themselves: without the wrappers that are not around these."""
+        self.chains: tuple[CallNext, CallNext] = (_not_started, _not_started)
+        """Set once by the gateway: all wrappers, and those that are around calls that clients make by themselves."""
         self.in_background: Callable[[Task, Session, RunOptions], Awaitable[ExecutionId]] = _no_background
         """Set once by the gateway: begins with a task that nobody waits for."""
         self.begins: Callable[[ExecutionId], Awaitable[None]] = _nothing
@@ -264,8 +262,7 @@ class Dispatcher:
             if problem is not None:
                 outcome = self._over(task, run, Status.ERROR, problem)
             elif run.deadline is None:
-                direct = run.parent is None and isinstance(task, ToolCall)
-                outcome = await (self.direct_chain if direct else self.chain)(task, run)
+                outcome = await self.chains[run.parent is None and isinstance(task, ToolCall)](task, run)
             else:
                 outcome = await self._in_time(task, run, run.deadline)
         finally:
@@ -315,11 +312,10 @@ class Dispatcher:
     async def _in_time(self, task: Task, run: ExecutionRun, deadline: datetime) -> Outcome:
         try:
             async with Clock(run, (deadline - datetime.now(UTC)) / timedelta(seconds=1)):
-                return await self.chain(task, run)
+                return await self.chains[0](task, run)
         except TimeoutError:
-            return self._over(
-                task, run, Status.TIMED_OUT, Failure("task.timed_out", "The deadline passed.", retryable=True)
-            )
+            failure = Failure("task.timed_out", "The deadline passed.", retryable=True)
+            return self._over(task, run, Status.TIMED_OUT, failure)
 
     def _over(self, task: Task, run: ExecutionRun, status: Status, failure: Failure) -> Outcome:
         return ended(task, run.started_at, status, failure=failure)
