@@ -152,6 +152,9 @@ class Transport(Protocol):
         caller is cancelled. Left with a :class:`TimeoutError`, it adds a note to it for each thing that it knows about
         the silence: what the server said instead, say. A note is one line and continues the sentence that the error is.
 
+        What is returned may have a method ``isolation()``, for a server that is a program of this machine: in one line
+        what keeps it from the rest of the machine. It raises :class:`TransportError` where that cannot be had here.
+
         Raises:
             TransportError: On entry, when the server cannot be reached or started.
             ValueError: At once, when the address or ``endpoint.options`` are not understood.

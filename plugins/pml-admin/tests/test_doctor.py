@@ -13,6 +13,7 @@ from pml_settings.config import load
 from pml_testing.gateway import until
 
 TRANSPORT = """
+from pml_hookspecs import TransportError
 from pml_testing.gateway import ScriptedServer, ScriptedTransport
 class Stdio(ScriptedTransport):
     def __init__(self, settings, services):
@@ -24,7 +25,14 @@ class Stdio(ScriptedTransport):
     def connect(self, endpoint, handler):
         if "understood" in endpoint.options:
             raise ValueError("option understood is not understood")
-        return super().connect(endpoint, handler)
+        made = super().connect(endpoint, handler)
+        if "walls" in endpoint.options:
+            made.isolation = lambda: self.walls(endpoint.options["walls"])
+        return made
+    def walls(self, walls):
+        if not walls:
+            raise TransportError("this machine has no walls", retryable=False)
+        return walls
 """
 HOOKS = """
 from pml_hookspecs import hookimpl
@@ -60,6 +68,14 @@ def test_connecting_starts_each_server_and_counts_its_tools(examined):
     assert "Correct [servers.two]" in lines["server two"]["remedy"]
     assert lines["server three"]["ok"] is False
     assert "no transport driver named 'nosuch'" in lines["server three"]["detail"]
+
+
+def test_what_keeps_a_server_from_the_machine_is_said_and_when_that_cannot_be_had(examined):
+    lines = examined("[servers.held]\ncommand = 'sh'\nwalls = 'thick'\n[servers.open]\ncommand = 'sh'\nwalls = ''\n")
+    assert lines["server held"]["ok"]
+    assert lines["server held"]["detail"].endswith("; thick")
+    assert (lines["server open"]["ok"], lines["server open"]["detail"]) == (False, "this machine has no walls")
+    assert "[servers.open]" in lines["server open"]["remedy"]
 
 
 def test_without_connecting_a_server_is_looked_at_as_far_as_that_goes(examined):

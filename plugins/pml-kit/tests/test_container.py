@@ -212,3 +212,15 @@ def test_a_program_that_cannot_run_is_told_of() -> None:
     ended, text = said(container(), "/etc/passwd")
     assert ended == 70
     assert "/etc/passwd cannot be started in its sandbox: " in text
+
+
+def test_a_folder_that_is_only_there_is_empty_and_stays_so(tmp_path: Path) -> None:
+    code = """
+import os
+print(os.path.isdir("/home/ada"), os.path.exists("/home/ada/.ssh"))
+try:
+    open("/home/ada/new", "w")
+except OSError:
+    print("refused")
+"""
+    assert said(container(folders=("/home/ada",)), *python(code)) == (0, "True False\nrefused\n")

@@ -222,7 +222,8 @@ def _server(name: str, config: Config, assembly: PluginAssembly, last: str) -> F
     try:
         endpoint = endpoint_of(name, settings, os.environ, redactor.learn)
         transport = assembly.driver("transport", scheme_of(endpoint.address))
-        transport.connect(endpoint, _UnusedHandler())
+        made = transport.connect(endpoint, _UnusedHandler())
+        isolation = f"; {made.isolation()}" if hasattr(made, "isolation") else ""
     except (TransportError, OperatorError, ValueError) as exc:
         return Finding(subject, ok=False, detail=redactor.text(str(exc)), remedy=f"Correct [servers.{name}].")
     if settings.command:
@@ -238,7 +239,7 @@ def _server(name: str, config: Config, assembly: PluginAssembly, last: str) -> F
         return Finding(
             subject, ok=False, detail=f"when last started: {last}", remedy="Try it: pml plugins doctor --connect"
         )
-    return Finding(subject, ok=True, detail="not started; try it with --connect")
+    return Finding(subject, ok=True, detail=f"not started; try it with --connect{isolation}")
 
 
 class _UnusedHandler:

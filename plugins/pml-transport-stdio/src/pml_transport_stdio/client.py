@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import TransportError
@@ -11,7 +13,7 @@ from pml_kit.cleanup import finish_despite_cancel
 from pml_kit.processes.pipes import Reader, Writer
 from pml_kit.processes.watchdog import SHELL
 
-from .process import Child, discard, spawn
+from .process import Child, discard, environment, not_started, spawn
 
 if TYPE_CHECKING:
     import subprocess
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from pml_kit.processes.watchdog import Watchdog
 
     from .command import Command
+    from .reach import Forwarder
     from .settings import Settings
 
 SETTLING_S = 0.05
@@ -35,6 +38,7 @@ HANDLERS_S = 1.0
 class Server(AbstractAsyncContextManager["Link"]):
     """Entering starts the server, leaving ends it. For one use."""
 
+    _forwarder: Forwarder | None = None
     _child: Child
     _connection: LinePeer
     _reader: Reader
@@ -71,14 +75,48 @@ class Server(AbstractAsyncContextManager["Link"]):
         popen: subprocess.Popen[bytes] | None = None
         try:
             self._watch()
-            popen = spawn(name, self._command, self._endpoint.env, self._mark)
+            popen = await self._spawn(name)
             self._watchdog.watch(self._mark, popen.pid)
             return self._connect(name, popen)
         except BaseException:
             if popen is not None:
                 discard(popen)
+            if self._forwarder is not None:
+                self._forwarder.close()
             await self._watchdog.remove(self._mark)
             raise
+
+    def isolation(self) -> str:
+        """What keeps it from the rest of the machine. Starts a process, once, to try.
+
+        Raises:
+            TransportError: The machine lacks a wall that is required.
+        """
+        from .sandbox import isolation
+
+        return isolation(self._endpoint.name, self._command.sandbox)
+
+    async def _spawn(self, name: str) -> subprocess.Popen[bytes]:
+        command, sandbox = self._command, self._command.sandbox
+        env = environment(command, self._endpoint.env)
+        if sandbox is None:
+            return spawn(name, command, env, self._mark)
+        from .sandbox import contained
+
+        try:
+            container, argv = await asyncio.to_thread(contained, name, sandbox, command.argv, command.cwd, env)
+        except FileNotFoundError as error:
+            raise not_started(name, command.argv[0], error) from error
+        command = replace(command, argv=argv)
+        if not container.network:
+            return spawn(name, command, env, self._mark, container)
+        from .reach import Forwarder
+
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._forwarder = Forwarder(sandbox.places(), self._log, name)
+            self._forwarder.begin(ours)
+            return spawn(name, command, env, self._mark, container, theirs.fileno())
 
     def _watch(self) -> None:
         try:
@@ -165,6 +203,8 @@ class Server(AbstractAsyncContextManager["Link"]):
             await self._child.stop(self._settings.close_grace_s)
             await connection.join(HANDLERS_S)
         finally:
+            if self._forwarder is not None:
+                self._forwarder.close()
             self._reader.close()
             self._child.close()
             await self._watchdog.remove(self._mark)

@@ -11,8 +11,10 @@ if TYPE_CHECKING:
 
     from pml_hookspecs import Endpoint, Json
 
+    from .sandbox import Sandbox
+
 SCHEME = "stdio:"
-OPTIONS = ("allow_concurrent_requests", "cwd", "inherit_env")
+OPTIONS = ("allow_concurrent_requests", "cwd", "inherit_env", "sandbox")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +28,8 @@ class Command:
     """False: one request at a time."""
     inherit_env: tuple[str, ...] = ()
     """Variables of the gateway's environment that it gets besides the usual ones: names, or beginnings with ``*``."""
+    sandbox: Sandbox | None = None
+    """None: it may do whatever the gateway's account may."""
 
 
 def parse(endpoint: Endpoint) -> Command:
@@ -43,9 +47,13 @@ def parse(endpoint: Endpoint) -> Command:
     concurrent = endpoint.options.get("allow_concurrent_requests", True)
     if not isinstance(concurrent, bool):
         raise ValueError(f"{where} allow_concurrent_requests must be true or false, not {concurrent!r}")  # noqa: TRY004
-    return Command(
-        argv=argv, cwd=cwd, concurrent=concurrent, inherit_env=_names(endpoint.options.get("inherit_env", ()), where)
-    )
+    inherit_env = _names(endpoint.options.get("inherit_env", ()), where)
+    sandbox = None
+    if "sandbox" in endpoint.options:
+        from .sandbox import parse as parse_sandbox
+
+        sandbox = parse_sandbox(endpoint.options["sandbox"], where, argv, endpoint.env)
+    return Command(argv=argv, cwd=cwd, concurrent=concurrent, inherit_env=inherit_env, sandbox=sandbox)
 
 
 def _names(value: Json, where: str) -> tuple[str, ...]:

@@ -18,6 +18,8 @@ from pml_kit.system.environment import passed_on
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from pml_kit.jail.container import Container
+
     from .command import Command
 
 STDERR_KEPT = 8 * 1024
@@ -25,10 +27,23 @@ STDERR_KEPT = 8 * 1024
 AFTER_KILL_S = 1.0
 
 
-def spawn(name: str, command: Command, env: Mapping[str, str], mark: str) -> subprocess.Popen[bytes]:
+def spawn(
+    name: str,
+    command: Command,
+    env: Mapping[str, str],
+    mark: str,
+    container: Container | None = None,
+    channel: int = -1,
+) -> subprocess.Popen[bytes]:
     """Start a server, its three streams on pipes, ``mark`` in its environment.
 
-    Of the gateway's environment it gets the usual variables and those that its table names.
+    Args:
+        name: Its name.
+        command: What to start; of one in a container, the program is an absolute path.
+        env: Its environment, but for the mark.
+        mark: By which it is found again.
+        container: What is around it; None for nothing.
+        channel: Descriptor on which the container gives the sockets of its network; -1 for one without.
 
     Raises:
         TransportError: It cannot be started; the message says what to do.
@@ -42,19 +57,34 @@ def spawn(name: str, command: Command, env: Mapping[str, str], mark: str) -> sub
     pipe = subprocess.PIPE
     try:
         return subprocess.Popen(
-            command.argv,
+            command.argv if container is None else (*container.command(channel), *command.argv),
             bufsize=0,
             stdin=pipe,
             stdout=pipe,
             stderr=pipe,
             cwd=command.cwd,
-            env={**passed_on(os.environ, command.inherit_env), **env, MARK: mark},
+            env={**env, MARK: mark},
             start_new_session=True,
+            pass_fds=() if channel < 0 else (channel,),
         )
     except (OSError, ValueError) as error:
-        program = command.argv[0]
-        message = f"server {name!r}: command {program!r} {_problem(program, error)} in [servers.{name}] command"
-        raise TransportError(message, retryable=_may_pass(error)) from error
+        raise not_started(name, command.argv[0], error) from error
+
+
+def environment(command: Command, env: Mapping[str, str]) -> dict[str, str]:
+    """A server's environment: of the gateway's, the usual variables and those that its table names; then ``env``."""
+    usual = passed_on(os.environ, command.inherit_env)
+    if command.sandbox is not None:
+        from .sandbox import environment_of
+
+        usual = environment_of(usual, command.sandbox)
+    return {**usual, **env}
+
+
+def not_started(name: str, program: str, error: OSError | ValueError) -> TransportError:
+    """Why a command was not started, with what to do."""
+    message = f"server {name!r}: command {program!r} {_problem(program, error)} in [servers.{name}] command"
+    return TransportError(message, retryable=_may_pass(error))
 
 
 def _problem(program: str, error: OSError | ValueError) -> str:

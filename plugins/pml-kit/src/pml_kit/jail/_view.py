@@ -40,6 +40,7 @@ class View:
         program: str = "",
         *,
         writable: Iterable[str] = (),
+        folders: Iterable[str] = (),
         temporary: Iterable[str] = (),
         temporary_bytes: int = 0,
     ) -> None:
@@ -49,7 +50,8 @@ class View:
             paths: Files, and directories with all that is in them; what does not exist is left out.
             program: Where ``/proc/self/exe`` leads, which is all that there is of ``/proc``; ``""`` for nowhere.
             writable: What is to be seen and can be written to; the rest cannot be, whoever tries.
-            temporary: Folders that are empty but for those ``paths`` that are below them, and can be written to.
+            folders: Folders that are there and empty, but for what is to be seen below them.
+            temporary: The same, and they can be written to.
             temporary_bytes: Size of what is in one of these [bytes].
         """
         self._program = program
@@ -62,10 +64,11 @@ class View:
         for target, changes in _targets(paths, writable):
             inside = os.fsencode(target).lstrip(b"/")
             self._trees.append((os.fsencode(os.path.realpath(target)), inside, changes))
-            parts = inside.split(b"/")
-            last = len(parts) if Path(target).is_dir() else len(parts) - 1
-            self._folders += [b"/".join(parts[:count]) for count in range(1, last + 1)]
-            self._files += [inside] if last < len(parts) else []
+            is_folder = Path(target).is_dir()
+            self._folders += _way(inside if is_folder else os.path.dirname(inside))  # noqa: PTH120 - of bytes
+            self._files += [] if is_folder else [inside]
+        for folder in folders:
+            self._folders += _way(os.fsencode(folder).strip(b"/"))
         self._folders = list(dict.fromkeys(self._folders))
         self._pivot = NUMBERS[machine()]["pivot_root"]
 
@@ -136,6 +139,12 @@ class View:
             os.write(file, said.encode())
             os.close(file)
         _done(libc().mount(None, b"/", None, ctypes.c_ulong(_PRIVATE | _RECURSIVE), None), "mount private")
+
+
+def _way(folder: bytes) -> list[bytes]:
+    """A folder and all above it, from the top."""
+    parts = folder.split(b"/") if folder else []
+    return [b"/".join(parts[:count]) for count in range(1, len(parts) + 1)]
 
 
 def _here() -> str:

@@ -34,8 +34,10 @@ class Container:
 
     jail: Jail
     """Around each of its processes. Neither in a session of its own nor at a lower priority."""
+    folders: tuple[str, ...] = ()
+    """Folders that are there and empty, but for what the jail grants below them."""
     temporary: tuple[str, ...] = ()
-    """Empty folders that it can write to and that vanish with it; what the jail grants below one is there."""
+    """The same, and it can write to them; they vanish with it."""
     temporary_bytes: int = 256 << 20
     """Size of all that is in one of these [bytes]."""
     network: bool = False
@@ -97,6 +99,7 @@ def _outside(container: Container, descriptor: int, words: list[str]) -> int:
         (*jail.read, *jail.run),
         words[0],
         writable=(*jail.write, *jail.remove, *DEVICES),
+        folders=container.folders,
         temporary=container.temporary,
         temporary_bytes=container.temporary_bytes,
     )

@@ -58,9 +58,9 @@ class StatusResource:
         ``changed`` of a server, where there is anything, are the tools that it may see whose definitions nobody has
         accepted as they are now. ``dry_run_only``, where anything does, names what lets it only rehearse. ``refused``
         of a server are its questions and notifications that no client got, because they were too many or too long;
-        ``schemas_not_read``, where there are any, says of its tools' schemas why nobody reads them, by tool. These,
-        the modes of all endpoints, reasons and plugins are an operator's: see
-        :func:`pml_catalog.server_views.is_operator`.
+        ``sandbox`` of a program is what its table says of that, false for nothing; ``schemas_not_read``, where there
+        are any, says of its tools' schemas why nobody reads them, by tool. These, the modes of all endpoints, reasons
+        and plugins are an operator's: see :func:`pml_catalog.server_views.is_operator`.
         """
         servers = [{**asdict(s), **self._changed(s.name, session)} for s in self._catalog.servers(session)]
         locks = self._rehearsals.locks(session)
@@ -69,6 +69,7 @@ class StatusResource:
             return {"version": self._version, "mode": session.mode, **about, "servers": servers}
         running = self._servers
         known = [{**s, "refused": running[s["name"]].quota.refused if s["name"] in running else 0} for s in servers]
+        known = [{**s, **_sandbox(running.get(s["name"]))} for s in known]
         known = [{**s, **self._unread(s["name"])} for s in known]
         return {"version": self._version, **self._modes(), **about, "servers": known, "plugins": self._plugins()}
 
@@ -96,6 +97,12 @@ class StatusResource:
             lock = [one for one in definitions.guard.changes.values() if every or f"{server}:{one.tool}" in visible]
             found["lock"] = [{**one.shown(), "blocked": one.judgement.blocks} for one in lock]
         return found
+
+
+def _sandbox(server: Server | None) -> dict[str, Any]:
+    if server is None or not server.settings.command:
+        return {}
+    return {"sandbox": server.settings.options.get("sandbox", False)}
 
 
 class LiveConnections:
