@@ -49,14 +49,14 @@ class Authority:
     def __init__(self, issuer):
         self.issuer = issuer
 
-    async def log_in(self, url, name):
-        """Do what a person does in a browser; the address that the browser is sent back to."""
+    async def log_in(self, url, name, back=BACK):
+        """Do what a person does in a browser; the address that the browser is sent back to, below ``back``."""
         async with httpx2.AsyncClient(timeout=PATIENCE_S) as browser:
             for _ in range(20):
                 page = await browser.get(url)
                 if page.is_redirect:
                     url = urljoin(url, page.headers["location"])
-                    if url.startswith(BACK):
+                    if url.startswith(back):
                         return url
                     continue
                 assert page.status_code == 200, page.text

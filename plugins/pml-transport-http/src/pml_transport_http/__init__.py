@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
-from pml_hookspecs import Transport
+from pml_hookspecs import Transport, TransportError
 from pml_kit.offers import ACCESS, AccessEvent, OpenRoute, required
 
 from .logins import ListenerLogins
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from .options import Target
 
 __all__ = ["Http", "Settings"]
+EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - nothing is bound here
+"""Hosts of a listener that are no address of it."""
 
 
 class _NullLog:
@@ -132,6 +135,9 @@ class Http(Transport):
             NotImplementedError: The configuration has other credentials for the server.
             TransportError: There is no address that its browser could reach.
         """
+        if urlsplit(self._pages).hostname in EVERYWHERE:
+            problem = "no browser can reach its page: set public_url in [plugins.http] to where the gateway is reached"
+            raise TransportError(problem, retryable=False)
         return await self._open_invitations().to(self._human(endpoint), self._pages)
 
     def _open_invitations(self) -> Invitations:

@@ -60,7 +60,7 @@ class PrincipalServer(Server):
             LoginRequiredError: It has none, and nobody made one.
             TimeoutError, TransportError, RpcError, HeldError: As there.
         """
-        if name == LOG_IN and self._lists.lacks_login(Holder.acting_for(run.session.principal)):
+        if name == LOG_IN and not self._lists.gives(Holder.acting_for(run.session.principal), LOG_IN):
             await self._for_principal(run, self._connected)
             return text_result(f"Logged in to {self.name}. Its tools are listed now.")
         return await self._for_principal(run, partial(super().call_tool, name, task, run))

@@ -31,10 +31,10 @@ class PrincipalToolLists(ClientToolLists):
         """Always."""
         return True
 
-    def lacks_login(self, holder: Holder) -> bool:
-        """Whether the holder is shown nothing but how to log in."""
+    def gives(self, holder: Holder, tool: str) -> bool:
+        """Whether the server itself lists a tool for the holder."""
         kept = self._own.get(holder.key)
-        return kept is not None and kept.shown is self._without_login()
+        return kept is not None and any(entry.name == tool for entry in kept.listed)
 
     def reading_of(self, holder: Holder, max_age_s: float) -> ListFetch | None:
         """What is being read for a holder, or begins to be, because it was not for so long; None for nothing."""
