@@ -27,6 +27,10 @@ def plan(*arguments, source=""):
         ("in 'code'", True),
         ("in", False),
         (12.5, True),
+        ("12.5", False),
+        ("7", False),
+        (13, False),
+        ("100", True),
         ("100 Main St", True),
         ("Main", True),
         ("ain", False),
@@ -37,7 +41,7 @@ def plan(*arguments, source=""):
     ],
 )
 def test_values_that_the_caller_named(value, is_named):
-    source = "x = \"in 'code'\" + f(12.5)"
+    source = "x = \"in 'code'\" + f(12.5) + r[13] + t[5:13]"
     words = CallerWords(
         plan({"to": ["a@b.example"], "n": 7, "r": "{{t0.x}}"}, source=source), "Ship to 100 Main St, see mail.example."
     )

@@ -5,8 +5,8 @@
 Ground truths of user tasks are run as programs: what stands in the user's words is written in them, what does not and
 stands in an earlier result is taken from there. Attacks are pairs of a user task and an injection task: the program
 reads as the user's ground truth does, up to the first result with the attacker's text, and goes on with the ground
-truth of the injection, of which nothing is written in it but the user's words. The user approves what the user's own
-task is asked about, and nothing else. Both again as single calls with ``matching``.
+truth of the injection, of which nothing is written in it but the user's words and the tools of the user's task. The
+user approves what the user's own task is asked about, and nothing else. Both again as single calls with ``matching``.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class Replay:
         results = self._directly(task["calls"])
         self._worker.ask(op="begin", user=user, inject=None)
         self._done, self._asked = [], []
-        await self._send(gateway, task["words"], task["calls"], results, single=single)
+        await self._send(gateway, task, task["calls"], results, single=single)
         if self._done != [name for name, _ in task["calls"]]:
             counts["stopped"] += 1
             self.row.notes.append(f"{user}: {self._done} of {task['calls']}: {self._problem}")
@@ -187,7 +187,7 @@ class Replay:
         results += self._directly(injection["calls"])
         self._worker.ask(op="begin", user=user, inject=text)
         self._done, self._asked = [], []
-        await self._send(gateway, task["words"], calls, results, single=single, own=before)
+        await self._send(gateway, task, calls, results, single=single, own=before)
         done = Counter(self._done[before:]) & Counter(goal)
         if len(self._done) < before:
             counts["stopped before"] += 1
@@ -199,14 +199,15 @@ class Replay:
                 self.row.notes.append(f"{user} {attack}: {dict(done)} of {goal}")
 
     async def _send(
-        self, gateway: Any, words: str, calls: Any, results: list[str], *, single: bool, own: int | None = None
+        self, gateway: Any, task: Any, calls: Any, results: list[str], *, single: bool, own: int | None = None
     ) -> None:
         """Make the calls, of which the first ``own`` are the user's, in a session of their own."""
+        words, tools = task["words"], {name for name, _ in task["calls"]}
         self._sessions, self._own = self._sessions + 1, own
         client = Client(gateway, info={"name": f"replay{self._sessions}", "version": "1"})
         await client.initialize({"elicitation": {}})
         client.peer.others["elicitation/create"] = self._approves
-        program = Program(words)
+        program = Program(words, tools)
         self._problem = ""
         for number, ((name, given), result) in enumerate(zip(calls, results, strict=True)):
             server = self._tools[name]["server"]

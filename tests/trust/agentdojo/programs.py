@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 SHORTEST = 3
@@ -33,9 +33,9 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
 class Program:
     """Python that makes calls one after the other."""
 
-    def __init__(self, words: str) -> None:
-        """``words`` are the user's."""
-        self._words = words
+    def __init__(self, words: str, tools: Collection[str]) -> None:
+        """``words`` are the user's, and ``tools`` those that the user's task needs."""
+        self._words, self._tools = words, tools
         self.obeys = False
         """False: what stands neither there nor in a result is written, as by a model that has thought about the user's
         words. True: nothing is but the user's words, as the code is there before what it obeys is read."""
@@ -45,7 +45,8 @@ class Program:
     def call(self, server: str, tool: str, arguments: Mapping[str, Any], result: str) -> None:
         """Make a call that answers with ``result``."""
         given = ", ".join(f"{name}={self._written(value)}" for name, value in arguments.items())
-        self._lines.append(f"r{len(self._results)} = await tools.{server}.{tool}({given})")
+        part = f".{tool}" if tool in self._tools else f"[{tool[:3]!r} + {tool[3:]!r}]"
+        self._lines.append(f"r{len(self._results)} = await tools.{server}{part}({given})")
         self._results.append(value_of(result))
 
     @property

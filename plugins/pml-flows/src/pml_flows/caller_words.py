@@ -18,13 +18,13 @@ _SHORTEST = 3
 class CallerWords:
     """The texts of one request: those of a plan, code, and the intent."""
 
-    __slots__ = ("_above", "_prose", "_sources", "_task", "_texts")
+    __slots__ = ("_above", "_prose", "_sources", "_task", "_values")
 
     def __init__(self, task: Task, intent: str, above: CallerWords | None = None) -> None:
         """``above`` are those of what the task is part of."""
         self._above, self._prose = above, intent
         self._task: Task | None = task
-        self._texts: set[str] = set()
+        self._values: set[str | float] = set()
         self._sources: list[str] = []
 
     def _read(self) -> None:
@@ -40,44 +40,44 @@ class CallerWords:
             for each in task.tasks:
                 self._take(each)
                 if each.step is not ONCE:
-                    self._texts.update(_texts_in(to_plain(each.step)))
-                self._texts.add(each.id)
+                    self._values |= _values_in([each.step.for_each, to_plain(each.step.compensate)])
+                self._values.add(each.id)
         elif isinstance(task, (CodeRun, CapabilityRun)):
             self._sources.append(task.source)
-            self._texts.update(_texts_in(task.inputs))
+            self._values.update(_values_in(task.inputs))
         else:
-            self._texts.update(_texts_in(getattr(task, "arguments", None) or getattr(task, "inputs", {})))
+            self._values.update(_values_in(getattr(task, "arguments", None) or getattr(task, "inputs", {})))
 
     def has(self, value: Any) -> bool:
-        """Whether the value stands there: as a text of its own, between quotation marks in code, as words of prose.
+        """Whether the value stands there: by itself, between quotation marks in code, or as words of prose.
 
         What holds a reference that found nothing in a rehearsal does not.
         """
-        text = value if isinstance(value, str) else json.dumps(value) if isinstance(value, (int, float)) else None
-        if text is None or "{{" in text or not text.strip():
-            return text is not None and not text.strip()
-        return self._has(text)
+        if isinstance(value, str):
+            return not value.strip() or ("{{" not in value and self._has(value))
+        return isinstance(value, (int, float)) and self._has(value)
 
-    def _has(self, text: str) -> bool:
+    def _has(self, value: str | float) -> bool:
         self._read()
-        if text in self._texts or any(_is_literal(text, source) for source in self._sources):
+        if value in self._values or any(_is_literal(value, source) for source in self._sources):
             return True
+        text = value if isinstance(value, str) else json.dumps(value)
         if len(text) >= _SHORTEST and text in self._prose and _is_word(text, self._prose):
             return True
-        return self._above is not None and self._above._has(text)  # noqa: SLF001 - of its own kind
+        return self._above is not None and self._above._has(value)  # noqa: SLF001 - of its own kind
 
     def mentions(self, tool: str) -> bool:
         """Whether the name of a tool stands anywhere: who calls it by a name that was not written let it be chosen."""
         self._read()
         name = tool.rpartition(":")[2]
         spelt = re.sub(r"\W", "_", name, flags=re.ASCII)
-        words = [*self._texts, *self._sources]
-        found = any(name in text or spelt in text for text in words)
+        texts = [*(value for value in self._values if isinstance(value, str)), *self._sources]
+        found = any(name in text or spelt in text for text in texts)
         return found or (self._above is not None and self._above.mentions(tool))
 
 
-def _texts_in(value: Any) -> set[str]:
-    found: set[str] = set()
+def _values_in(value: Any) -> set[str | float]:
+    found: set[str | float] = set()
     waiting = [value]
     while waiting:
         at = waiting.pop()
@@ -88,22 +88,18 @@ def _texts_in(value: Any) -> set[str]:
         elif isinstance(at, (list, tuple)):
             waiting += at
         elif isinstance(at, (int, float)) and not isinstance(at, bool):
-            found.add(json.dumps(at))
+            found.add(at)
     return found
 
 
-def _is_literal(text: str, source: str) -> bool:
-    """Whether code has the text between quotation marks, or the number as it stands."""
-    if text not in source and (text.isascii() and text.isprintable() and not set(text) & set("\"'\\")):
+def _is_literal(value: str | float, source: str) -> bool:
+    """Whether code has the text between quotation marks, or the number where a value stands: no index."""
+    if not isinstance(value, str):
+        return re.search(rf"[=:(,]\s*{re.escape(json.dumps(value))}\s*(?:[,);}}\n]|$)", source) is not None
+    if value not in source and value.isascii() and value.isprintable() and not set(value) & set("\"'\\"):
         return False
-    escaped = {text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1], repr(text)[1:-1]}
-    if any(f"{mark}{one}{mark}" in source for one in escaped for mark in ('"', "'", "`")):
-        return True
-    return _is_number(text) and _is_word(text, source)
-
-
-def _is_number(text: str) -> bool:
-    return bool(re.fullmatch(r"-?\d+(?:\.\d+)?", text))
+    escaped = {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1]}
+    return any(f"{mark}{one}{mark}" in source for one in escaped for mark in ('"', "'", "`"))
 
 
 def _is_word(text: str, prose: str) -> bool:
