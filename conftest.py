@@ -20,7 +20,7 @@ import pml_core  # noqa: F401 - imported first, so that the installed package is
 pytest_plugins = ["pytester"]
 # Modules that tests of one package share; the installed ones come first.
 HERE = Path(__file__).parent
-SHARING = (HERE / "tests" / name for name in ("integration", "kill", "fleet"))
+SHARING = (HERE / "tests" / name for name in ("deploy", "integration", "kill", "fleet"))
 FOLDERS = (HERE / "pml_core" / "tests", *sorted(HERE.glob("plugins/*/tests")), *SHARING)
 sys.path += [str(folder) for folder in FOLDERS]
 

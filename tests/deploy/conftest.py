@@ -1,0 +1,30 @@
+"""What is shipped for those who run several gateways: files are checked by the tools of those who read them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "examples" / "deploy"
+
+
+@pytest.fixture(scope="session")
+def deploy() -> Path:
+    """The folder with all of it."""
+    return DEPLOY
+
+
+@pytest.fixture(scope="session")
+def missing() -> Callable[[str], None]:
+    """Skip what needs a program or package that is not there; in the lane that is to have it, fail."""
+
+    def say(what: str) -> None:
+        if os.environ.get("PML_DEPLOY_NEEDED"):
+            pytest.fail(f"{what} is missing")
+        pytest.skip(f"{what} is missing")
+
+    return say
