@@ -145,7 +145,7 @@ class Gateway(Parts):
             self.soon(self.announcement.begin, self.servers_tried, store)
             self.soon(self.journal.keep)
             self.soon(self.background.live)
-            self.soon(self.background.watch)
+            self.soon(self.background.watch, lambda: self.config)
 
     async def open_store(self) -> Store:
         """Open the configured store; see :func:`pml_core.assemble.open_store`."""

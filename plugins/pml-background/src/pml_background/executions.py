@@ -39,6 +39,7 @@ from .secret_references import SecretGoneError
 if TYPE_CHECKING:
     from pml_hookspecs import Document, Store
 
+    from .configuration_comparison import Configuration
     from .ports import Dispatcher
     from .secret_references import SecretReferences
 
@@ -246,15 +247,18 @@ class Background:
         told = await self._store.documents.put(RUNS, id, document.value, marks=marks, if_version=document.version)
         return told is not None
 
-    async def watch(self) -> None:
-        """Do as other gateways ask, and see to what those that are gone left. Never ends."""
-        problem = ""
+    async def watch(self, configuration: Callable[[], Configuration]) -> None:
+        """Do as other gateways ask, see to what those that are gone left, and compare what all have. Never ends."""
+        from .configuration_comparison import ConfigurationComparison
+
+        problem, comparison = "", ConfigurationComparison(self._store.documents, self._log)
         while True:
             try:
                 if self._works:
                     await self._obey()
                 await self._see_to_orphans()
                 await self._see_to_rows()
+                await comparison.look(configuration())
                 problem = ""
             except Exception as exc:
                 if problem != (problem := str(exc) or repr(exc)):
