@@ -184,3 +184,24 @@ async def test_closed_while_the_store_is_away_it_leaves_its_rows(keep, home):
 async def test_a_store_that_keeps_nothing_has_no_journal(home):
     await Journal(MemoryStore(), Log()).keep()
     assert not list(home.glob("journal/*"))
+
+
+async def test_what_lasts_is_said_anew_in_each_file_until_it_ends(keep, home):
+    one = await keep(OnDisk())
+    one.begins(*asked("long"))
+    one.begins(*asked("put"))
+
+    async def replaced():
+        one.executions.record(row("other"))
+        return one._number > 3
+
+    await until(replaced)
+    assert {b'["long"', b'["put"'} <= {line.partition(b",")[0] for line in lines(home)}
+    one.executions.record(row("long"))
+    await one.executions.put(row("put"))
+
+    async def said_no_more():
+        one.executions.record(row("other"))
+        return not any(line.startswith(b"[") for line in lines(home))
+
+    await until(said_no_more)

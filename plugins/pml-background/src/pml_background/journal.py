@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -32,6 +32,7 @@ ADOPTION_S = 5.0
 KEPT = timedelta(days=1)
 MOST_BYTES = 1 << 30
 """Longest that a file gets while the store is away [bytes]."""
+MOST_BEGUN = 10_000
 AT_ONCE = 64
 OPEN = ("pending", "running")
 EVERYONE = Scope(principals=None)
@@ -60,6 +61,8 @@ class Journal:
         self._number = self._size = 0
         self._closed: tuple[int, Path] | None = None
         """The file that nothing more is written to, until the store has what is in it."""
+        self._begun: dict[str, bytes] = {}
+        """What was said of calls that have not ended, by execution: each file says it anew."""
         self._later = store.executions.record
 
     @property
@@ -72,13 +75,22 @@ class Journal:
         if self._file >= 0:
             session = run.session
             said = (run.id, run.parent, task.tool, session.principal, session.actor, session.endpoint, run.dry_run)
-            self._write(_encode((*said, datetime.now(UTC))))
+            self._begun[run.id] = line = _encode((*said, datetime.now(UTC)))
+            if len(self._begun) > MOST_BEGUN:
+                del self._begun[next(iter(self._begun))]
+            self._write(line)
 
     def record(self, record: ExecutionRecord) -> None:
         """Keep a row, and have the store write it soon."""
         if self._file >= 0:
+            self._begun.pop(record.id, None)
             self._write(_encode(record))
         self._later(record)
+
+    def put(self, record: ExecutionRecord) -> Awaitable[None]:
+        """Have the store write a row at once: there is no need of a line for it."""
+        self._begun.pop(record.id, None)
+        return self._store.executions.put(record)
 
     def _write(self, line: bytes) -> None:
         if self._size > MOST_BYTES:
@@ -148,6 +160,9 @@ class Journal:
         if self._file >= 0:
             self._closed = (self._file, self._path)
         self._file, self._path, self._size = file, path, 0
+        if self._begun:
+            with suppress(OSError):
+                os.write(file, b"\n".join((*self._begun.values(), b"")))
 
     async def _drop(self) -> None:
         if self._closed is None and self._size:
@@ -191,7 +206,7 @@ class _JournalExecutions:
     """As much of :class:`pml_hookspecs.Executions` as records."""
 
     def __init__(self, journal: Journal, executions: Executions) -> None:
-        self.record, self.put, self.get = journal.record, executions.put, executions.get
+        self.record, self.put, self.get = journal.record, journal.put, executions.get
 
 
 def _lock(file: int) -> bool:
