@@ -39,7 +39,8 @@ async def test_handles_missing_session(book) -> None:
     assert answer["isError"] is True
     assert json.loads(answer["content"][0]["text"]) == {
         "stdout": "",
-        "stderr": "Error: SESSION_NOT_FOUND - there is no session 'nonexistent-session'; notebook_create makes one.",
+        "stderr": "Error: SESSION_NOT_FOUND - there is no session 'nonexistent-session' in the folder of this gateway; "
+        "notebook_create makes one.",
         "exitCode": 1,
         "executionTime": 0,
     }

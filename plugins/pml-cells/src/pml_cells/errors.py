@@ -25,7 +25,10 @@ class NotebookError(ValueError):
 
 def session_not_found(id: object) -> SessionAccessError:
     """There is no such session, or it is somebody else's, which must look the same."""
-    return SessionAccessError("SESSION_NOT_FOUND", f"there is no session {shown(id)}; notebook_create makes one.")
+    return SessionAccessError(
+        "SESSION_NOT_FOUND",
+        f"there is no session {shown(id)} in the folder of this gateway; notebook_create makes one.",
+    )
 
 
 def cell_not_found(id: object, session_id: str, known: int) -> SessionAccessError:
