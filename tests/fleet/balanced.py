@@ -237,7 +237,7 @@ async def initialize(url: str, key: str) -> str:
     about = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
     message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}
     async with httpx2.AsyncClient(timeout=PATIENCE_S) as http:
-        answer = await http.post(url, json=message, headers=_accepting(key))
+        answer = await http.post(url, json=message, headers=accepting(key))
     return str(answer.headers["mcp-session-id"])
 
 
@@ -245,9 +245,11 @@ async def request_in_session(url: str, session: str, key: str) -> int:
     """The status of what a request is answered."""
     message = {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}}
     async with httpx2.AsyncClient(timeout=PATIENCE_S) as http:
-        answer = await http.post(url, json=message, headers={**_accepting(key), "mcp-session-id": session})
+        answer = await http.post(url, json=message, headers={**accepting(key), "mcp-session-id": session})
     return int(answer.status_code)
 
 
-def _accepting(key: str) -> dict[str, str]:
-    return {"accept": "application/json, text/event-stream", "authorization": f"Bearer {key}"}
+def accepting(key: str) -> dict[str, str]:
+    """Headers of a request; without a key of nobody in particular."""
+    headers = {"accept": "application/json, text/event-stream"}
+    return {**headers, "authorization": f"Bearer {key}"} if key else headers

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 
+import httpx2
 import pytest
-from balanced import initialize, request_in_session, until
+from balanced import accepting, initialize, request_in_session, until
 from mcp import types
 
 pytestmark = pytest.mark.anyio
@@ -56,6 +58,30 @@ async def test_nobody_takes_up_the_session_of_somebody_else(fleet):
         first.end(signal.SIGKILL)
         for key, status in (("ben-token", 404), ("ann-token", 200), ("ben-token", 404)):
             assert await request_in_session(second.url, session, key) == status
+
+
+async def test_a_stream_that_broke_is_taken_up_at_another_gateway(fleet):
+    with fleet(2).running() as running:
+        first, second = running.gateways
+        session = {**accepting(""), "mcp-session-id": await initialize(first.url, "")}
+        params = {"name": "bank__pay", "arguments": {"to": "ben", "wait_s": 6}}
+        message = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
+        async with httpx2.AsyncClient(timeout=120) as http:
+            async with http.stream("POST", first.url, json=message, headers=session) as answer:
+                async for line in answer.aiter_lines():
+                    if line.startswith("id:"):
+                        last = line.removeprefix("id:").strip()
+                        break
+            again = {**session, "accept": "text/event-stream", "last-event-id": last}
+            async with http.stream("GET", second.url, headers=again) as answer:
+                assert answer.status_code == 200
+                async for line in answer.aiter_lines():
+                    if line.startswith("data: {"):
+                        told = json.loads(line.removeprefix("data: "))
+                        break
+        assert told["id"] == 7
+        assert not told["result"].get("isError"), told
+        assert running.payments() == ["ben"]
 
 
 async def test_a_stream_of_changes_is_led_and_opened_again(fleet):
