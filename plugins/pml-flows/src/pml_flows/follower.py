@@ -60,6 +60,8 @@ class Follower:
         """Hand on what no untrusted server has to do with; most calls are such."""
         above = None if run.parent is None else self._scopes.get(run.parent)
         if above is not None:
+            if task.id in above.plain:
+                return call_next(task, run)
             return self._followed(task, run, call_next, above)
         if isinstance(task, ToolCall):
             known = self._matching
@@ -123,6 +125,7 @@ class Follower:
     async def _inside(self, task: Task, run: Run, call_next: CallNext, scope: Scope) -> Outcome:
         """Run a task that may run others."""
         self._scopes[run.id] = scope
+        self._tracer.prepare(scope, run.session)
         try:
             if isinstance(task, CapabilityRun) and run.dry_run:
                 await self._look_into(task, run, scope)

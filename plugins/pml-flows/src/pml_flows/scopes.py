@@ -70,6 +70,8 @@ class Scope:
     """Of a plan: where references stand in its tasks and in what undoes them, by id."""
     nodes: Mapping[str, Task] = field(init=False)
     """Of a plan: its tasks, by id."""
+    plain: set[str] = field(default_factory=set)
+    """Of a plan: tasks that nothing flows into, and whose results are known to be of their servers."""
 
     def __post_init__(self) -> None:
         """Find the tasks of a plan."""
@@ -103,6 +105,20 @@ class Tracer:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
 
+    def prepare(self, scope: Scope, session: Session) -> None:
+        """Tell of a plan at once what is so whatever its tasks come to: of most of them nothing else is ever asked."""
+        if scope.base or scope.control:
+            return
+        for node in scope.nodes.values():
+            if node.step is not ONCE or not isinstance(node, ToolCall):
+                continue
+            slots = scope.slots[node.id] = find(node.arguments).slots
+            entry = None if slots else self._catalog.resolve(node.tool, session)
+            if entry is not None and not entry.own:
+                scope.plain.add(node.id)
+                if scope.levels.get(entry.server, "trusted") != "trusted":
+                    scope.add(node, frozenset({_origin(scope, entry.server, entry.id, node)}))
+
     def taint(self, scope: Scope, task: Task, session: Session) -> Taint:
         """Of a task that ``scope`` is about to run."""
         if isinstance(scope.task, Workflow):
@@ -130,8 +146,7 @@ class Tracer:
             return scope.anything()
         if scope.levels.get(server, "trusted") == "trusted":
             return NONE
-        where = f" in task {planned_id(task.id)!r}" if isinstance(scope.task, Workflow) else ""
-        return frozenset({Origin(server, f"{task.tool}{where}")})
+        return frozenset({_origin(scope, server, task.tool, task)})
 
     def _of_plan(self, scope: Scope, plan: Workflow, task: Task, session: Session) -> Taint:
         id_ = planned_id(task.id)
@@ -139,8 +154,6 @@ class Tracer:
         if node is None:  # planned from the intent meanwhile
             seen = scope.base | scope.read
             return Taint(_all(seen), scope.control)
-        if node.step is ONCE and isinstance(node, ToolCall) and not (scope.base or _slots(scope, node, undoing=False)):
-            return Taint((), scope.control)  # most tasks are such
         undoing = UNDO in task.id and node.step.compensate is not None
         asked: Task = node.step.compensate if undoing and node.step.compensate is not None else node
         values = [
@@ -158,8 +171,10 @@ class Tracer:
     def _same(self, asked: Task, task: Task, session: Session) -> bool:
         if not isinstance(asked, ToolCall) or not isinstance(task, ToolCall):
             return type(asked) is type(task)
+        if asked.tool == task.tool:
+            return True
         entry = self._catalog.resolve(asked.tool, session)
-        return asked.tool == task.tool or (entry is not None and entry.id == task.tool)
+        return entry is not None and entry.id == task.tool
 
     def each_of(self, scope: Scope, task: Task, session: Session) -> Origins:
         """Of the items that ``task`` of a plan is run for."""
@@ -226,6 +241,11 @@ class Tracer:
         if isinstance(node, CapabilityRun):
             return taint.origins | scope.anything()
         return self.result(scope, node, taint, None)
+
+
+def _origin(scope: Scope, server: str, tool: str, task: Task) -> Origin:
+    where = f" in task {planned_id(task.id)!r}" if isinstance(scope.task, Workflow) else ""
+    return Origin(server, f"{tool}{where}")
 
 
 def _all(origins: Origins) -> tuple[tuple[Path, Origins], ...]:
