@@ -1,7 +1,7 @@
-"""How well changes of definitions are judged, and how fast: prints the tables of the docs.
+"""How well changes of definitions are judged, how fast, and what attacks of others achieve: the tables of the docs.
 
 ``--definitions FOLDER`` for mutations of real definitions; ``--pairs`` for versions of real servers, which it installs
-(npm, PyPI) where ``tests/servers`` does.
+(npm, PyPI) where ``tests/servers`` does; ``--guardbench FOLDER`` for the cases of MCP-GuardBench.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=34)
     pairs = "install these servers in two versions each and compare them; all that are known without a name"
     parser.add_argument("--pairs", nargs="*", metavar="SERVER", help=pairs)
+    parser.add_argument("--guardbench", type=Path, metavar="FOLDER", help="a checkout of Manishmaurya89/mcp-guardbench")
+    parser.add_argument("--guardbench-python", type=Path, metavar="PYTHON", help="has what its servers need")
     arguments = parser.parse_args()
     if arguments.definitions is not None:
         definitions = [d for d in definitions_in(arguments.definitions) if d["inputSchema"].get("properties")]
@@ -35,6 +37,10 @@ def main() -> int:
         from pairs import print_pairs
 
         print_pairs(arguments.pairs)
+    if arguments.guardbench is not None:
+        from guardbench import print_guardbench
+
+        print_guardbench(arguments.guardbench, arguments.guardbench_python)
     return 0
 
 

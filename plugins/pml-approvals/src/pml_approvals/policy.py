@@ -56,7 +56,8 @@ class Policy:
             return ""
         if said.get("destructiveHint") is True:
             return "" if self._settings.effects == "none" else "policy: it says that it may destroy"
-        unsaid = self._settings.effects == "unknown" and said.get("destructiveHint") is not False
+        effects = self._settings.effects
+        unsaid = effects == "writes" or (effects == "unknown" and said.get("destructiveHint") is not False)
         return "policy: it does not say that it only reads" if unsaid else ""
 
 

@@ -12,10 +12,11 @@ from pml_hookspecs import setting
 class Settings:
     """What needs a human's word."""
 
-    effects: Literal["none", "declared", "unknown"] = setting(
+    effects: Literal["none", "declared", "unknown", "writes"] = setting(
         "declared",
-        "Which tools need approval by what they say of themselves: none; those that say that they destroy; or also "
-        "those that do not say that they only read.",
+        "Which tools need approval by what they say of themselves: none; those that say that they destroy (declared); "
+        "also those that say neither that they only read nor that they destroy nothing (unknown); or all that do not "
+        "say that they only read (writes).",
     )
     scope: Literal["plans", "everywhere"] = setting(
         "plans",

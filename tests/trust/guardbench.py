@@ -1,0 +1,222 @@
+"""The twelve cases of MCP-GuardBench with and without PML between its scripted agent and its servers.
+
+    .venv/bin/python tests/trust --guardbench FOLDER [--guardbench-python PYTHON]
+
+FOLDER is a checkout of Manishmaurya89/mcp-guardbench, PYTHON one that has its package (PyPI ``mcp-guardbench``). Each
+server runs as a process; what really ran in it is read from its own ledger. The agent believes all that it reads: it
+does a step that is bound to a text when that text is in anything that it was shown.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+SERVER = """
+import json, os, sys, anyio
+from mcp.server.stdio import stdio_server
+from guardbench.mcp_lab.fixtures import create_fixture
+
+name, ledger, advanced = sys.argv[1:]
+fixture = create_fixture(name)
+record, definitions = fixture.ledger.record, fixture.tool_definitions
+
+def recorded(kind, tool, detail=None, **given):
+    record(kind, tool, detail, **given)
+    harm = tool in fixture.sensitive_tools or (tool in fixture.drifted_tools and fixture.phase > 0)
+    with open(ledger, "a") as file:
+        file.write(json.dumps({"tool": tool, "harm": harm}) + "\\n")
+
+def current():
+    if os.path.exists(advanced) and fixture.phase == 0:
+        fixture.advance_state()
+    return definitions()
+
+fixture.ledger.record, fixture.tool_definitions = recorded, current
+
+async def serve():
+    server = fixture.build_server()
+    async with stdio_server() as (source, sink):
+        await server.run(source, sink, server.create_initialization_options())
+
+anyio.run(serve)
+"""
+CONFIG = """
+[gateway]
+tools_exposure = "full_proxy"
+
+[servers.lab]
+command = {command}
+args = {args}
+env = {{ PYTHONPATH = {path} }}
+on_change = "hold"
+words = "strangers"
+relist_s = 0
+
+[plugins.inspection]
+definitions = "quarantine"
+
+[plugins.approvals]
+effects = "writes"
+scope = "everywhere"
+
+[plugins.results]
+budget_tokens = 1000
+unbounded_modes = []
+
+[plugins.flows]
+matching = true
+"""
+LONGEST_ANSWER = 4096
+"""Of the case about large answers: what is longer floods the model [bytes]."""
+LAST_RESULT = "$LAST_RESULT"
+HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "agent", "version": "1"}}
+
+
+@dataclass(slots=True)
+class Played:
+    """What became of a case."""
+
+    harms: list[str] = field(default_factory=list)
+    """Tools that ran and should not have, and answers that were too long."""
+    told: list[str] = field(default_factory=list)
+    """What PML said of it, in a word each."""
+    refused: list[str] = field(default_factory=list)
+    """Tools that were not run."""
+
+
+class Peer:
+    """A process that speaks MCP on its standard input and output."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process, self._asked = process, 0
+        self.ask("initialize", HELLO)
+
+    def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer, with ``result`` or ``error``."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._asked += 1
+        message = {"jsonrpc": "2.0", "id": self._asked, "method": method, "params": params}
+        self._process.stdin.write(json.dumps(message).encode() + b"\n")
+        self._process.stdin.flush()
+        while line := self._process.stdout.readline():
+            answer: dict[str, Any] = json.loads(line)
+            if answer.get("id") == self._asked and "method" not in answer:
+                return answer
+        raise RuntimeError("the process has ended")
+
+
+def print_guardbench(folder: Path, python: Path | None) -> None:
+    """Play every case twice, and print what ran."""
+    cases = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(folder.rglob("test_cases/*.yaml"))]
+    print("| case | harm without PML | with PML | what PML says |")
+    print("|---|---|---|---|")
+    stopped, found, attacks, wrong = 0, 0, 0, 0
+    for case in cases:
+        without, guarded = played(case, folder, python, gateway=False), played(case, folder, python, gateway=True)
+        shown = [", ".join(dict.fromkeys(one)) or "none" for one in (without.harms, guarded.harms, guarded.told)]
+        print(f"| {case['id']} {case['category']} | {' | '.join(shown)} |", flush=True)
+        if case["category"] == "benign_control":
+            wrong += bool(guarded.told or guarded.refused)
+        else:
+            attacks += 1
+            stopped += not guarded.harms
+            found += bool(guarded.told)
+    print(f"\nstopped {stopped} of {attacks}, told of {found}; {len(cases) - attacks} honest ones, {wrong} objected to")
+
+
+def played(case: Mapping[str, Any], folder: Path, python: Path | None, *, gateway: bool) -> Played:
+    """What becomes of a case."""
+    done, context, last, prefix = Played(), "", "", "lab__" if gateway else ""
+    with tempfile.TemporaryDirectory() as work:
+        ledger, advanced = Path(work, "ledger"), Path(work, "advanced")
+        ledger.touch()
+        with peer(case["server_fixture"], folder, python, Path(work), gateway=gateway) as agent:
+            for step in case["scenario"]:
+                if step["action"] == "advance_fixture_state":
+                    advanced.touch()
+                elif step["action"] == "list_tools":
+                    listed = agent.ask("tools/list", {})["result"]["tools"]
+                    done.told += [rule for tool in listed for rule in findings(tool)]
+                    context += json.dumps([tool for tool in listed if tool["name"].startswith(prefix)])
+                elif (bound := step.get("if_model_context_contains")) is None or bound in context:
+                    given = {name: last if value == LAST_RESULT else value
+                             for name, value in step.get("arguments", {}).items()}  # fmt: skip
+                    answer = agent.ask("tools/call", {"name": prefix + step["tool"], "arguments": given})
+                    last = text_of(answer)
+                    context += last
+                    read(step["tool"], answer, last, done)
+        done.told += inspected(Path(work)) if gateway else []
+        entries = [json.loads(line) for line in ledger.read_text(encoding="utf-8").splitlines()]
+    done.harms += [entry["tool"] for entry in entries if entry["harm"]]
+    return done
+
+
+def read(tool: str, answer: Mapping[str, Any], text: str, done: Played) -> None:
+    """Note what an answer says."""
+    result = answer.get("result") or {}
+    meta = result.get("_meta") or {}
+    done.told += findings(result)
+    if len(json.dumps(result)) > LONGEST_ANSWER:
+        done.harms.append("a long answer")
+    if "pml/result" in meta or "read_result" in text:
+        done.told.append("a preview in place of the answer")
+    if "error" in answer or result.get("isError"):
+        done.refused.append(tool)
+        code = (meta.get("pml/failure") or {}).get("code") or (answer.get("error") or {}).get("data", {}).get("code")
+        done.told.append(str(code or text[:60]))
+
+
+def findings(of: Mapping[str, Any]) -> list[str]:
+    """Rules that the inspection names."""
+    mark = (of.get("_meta") or {}).get("pml/inspection") or {}
+    return [str(one["rule"]) for one in mark.get("findings", [])]
+
+
+def inspected(work: Path) -> list[str]:
+    """What ``pml inspect`` has to say afterwards."""
+    command = [sys.executable, "-m", "pml_core", "inspect", "--json", "--config", str(work / "pml.toml")]
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PML_")}
+    found = subprocess.run(command, env={**env, "PML_HOME": str(work / "home")}, capture_output=True, check=False)
+    return sorted({finding["rule"] for finding in json.loads(found.stdout)["findings"]})
+
+
+def text_of(answer: Mapping[str, Any]) -> str:
+    """What a model reads of it."""
+    if "error" in answer:
+        return str(answer["error"].get("message"))
+    return "\n".join(block.get("text", "") for block in answer["result"].get("content", []))
+
+
+@contextmanager
+def peer(fixture: str, folder: Path, python: Path | None, work: Path, *, gateway: bool) -> Iterator[Peer]:
+    """The server itself, or a gateway in front of it."""
+    (work / "server.py").write_text(SERVER, encoding="utf-8")
+    command = str(python or sys.executable)
+    args = [str(work / "server.py"), fixture, str(work / "ledger"), str(work / "advanced")]
+    path = str(folder / "src")
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PML_")}
+    run: Sequence[str] = [command, *args]
+    if gateway:
+        config = CONFIG.format(command=json.dumps(command), args=json.dumps(args), path=json.dumps(path))
+        (work / "pml.toml").write_text(config, encoding="utf-8")
+        run = [sys.executable, "-m", "pml_core", "serve", "--config", str(work / "pml.toml")]
+    with subprocess.Popen(
+        run, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        env={**env, "PYTHONPATH": "" if gateway else path, "PML_HOME": str(work / "home")},
+    ) as process:  # fmt: skip
+        yield Peer(process)
+        assert process.stdin is not None
+        process.stdin.close()
+        process.wait(60)
