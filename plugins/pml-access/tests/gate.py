@@ -163,7 +163,7 @@ class Caller:
             headers["mcp-name"] = name
         message = {"jsonrpc": "2.0", "id": self._asked, "method": method, "params": {**params, "_meta": meta}}
         response = self._http.post(self._path, json=message, headers=headers)
-        answer = response.json()
+        answer = json.loads(response.text.rpartition("data: ")[2])  # the last event, where there were notifications
         answer.pop("id", None)
         return answer
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
@@ -153,3 +154,20 @@ def test_a_long_string_with_escapes_takes_no_multiple_of_its_memory():
         tracemalloc.stop()
     assert b"hunter2" not in cleaned
     assert most < 10 * len(text)
+
+
+@pytest.mark.parametrize("secret", ['pass"word\\1', "päss/word+1", 'pä"ss&word'])
+def test_a_secret_in_json_within_a_text_or_in_an_address_is_taken_out(secret):
+    redactor = Redactor()
+    redactor.learn([secret])
+    for ascii_only in (True, False):
+        inside = json.dumps({"token": secret}, ensure_ascii=ascii_only)
+        assert redactor.text(inside) == json.dumps({"token": MASK})
+        assert json.loads(redactor.raw(json.dumps({"text": inside}).encode())) == {"text": json.dumps({"token": MASK})}
+    assert redactor.text(f"https://h/?t={quote(secret, safe='')}&x") == f"https://h/?t={MASK}&x"
+
+
+def test_a_short_secret_is_none_in_any_shape():
+    redactor = Redactor()
+    redactor.learn(["a/b+c"])
+    assert redactor.text("a/b+c a%2Fb%2Bc") == "a/b+c a%2Fb%2Bc"

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+from urllib.parse import quote
 
 MASK = "**********"
 SHORTEST = 6
@@ -30,10 +31,11 @@ class Redactor:
     def learn(self, values: Iterable[str]) -> None:
         """Add secret values, of several lines also each line: who prints them prints lines.
 
-        Short ones are ignored; longer ones are replaced first, so parts do not show.
+        Also known is how they stand in JSON within a text, and in an address. Short ones are ignored; longer ones are
+        replaced first, so parts do not show.
         """
         parts = (part for value in values for part in (value, *value.splitlines()))
-        known = {*self._texts, *(part for part in parts if len(part) >= SHORTEST)}
+        known = {*self._texts, *(form for part in parts if len(part) >= SHORTEST for form in _forms(part))}
         self._texts = sorted(known, key=lambda v: (-len(v), v))
         self._raws = [v.encode("utf-8", "surrogatepass") for v in self._texts]
 
@@ -80,3 +82,8 @@ class Redactor:
         if isinstance(value, (list, tuple)):
             return [self.value(v) for v in value]
         return value
+
+
+def _forms(text: str) -> tuple[str, ...]:
+    inside = (json.dumps(text, ensure_ascii=ascii)[1:-1] for ascii in (True, False))
+    return text, *inside, quote(text, safe="", errors="replace")

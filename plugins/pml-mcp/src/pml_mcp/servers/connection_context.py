@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -18,6 +18,43 @@ if TYPE_CHECKING:
 
 
 AnyConnection = TypeVar("AnyConnection")
+WORDS = frozenset(("description", "title", "instructions", "version"))
+"""Members by which servers describe themselves and their tools."""
+
+
+@dataclass(frozen=True, slots=True)
+class RedactedLink:
+    """A link whose answers have no secrets in what is said for people and models, which is kept and shown.
+
+    Names, keys and values that may be chosen stay: what an operator refers to need not be secret, and a call with
+    asterisks in it would fail.
+    """
+
+    link: Link
+    redact: Callable[[str], str]
+
+    async def request(self, method: str, params: Mapping[str, Any], *, timeout_s: float) -> RawObject:
+        """As :meth:`pml_hookspecs.Link.request`."""
+        answer = await self.link.request(method, params, timeout_s=timeout_s)
+        text = answer.raw.decode(errors="surrogateescape")
+        redacted = self.redact(text)
+        if redacted == text:
+            return answer
+        try:
+            return RawObject.of(_described(answer.value, self.redact))
+        except RecursionError:  # nobody reads what is nested so deep
+            return RawObject(redacted.encode(errors="surrogateescape"))
+
+    def notify(self, method: str, params: Mapping[str, Any]) -> None:
+        """As :meth:`pml_hookspecs.Link.notify`."""
+        self.link.notify(method, params)
+
+
+def _described(value: Any, made: Callable[[str], str]) -> Any:
+    """``value`` with each text under one of :data:`WORDS` as ``made`` makes it."""
+    if isinstance(value, Mapping):
+        return {k: made(v) if k in WORDS and isinstance(v, str) else _described(v, made) for k, v in value.items()}
+    return [_described(inner, made) for inner in value] if isinstance(value, list) else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +71,12 @@ class ConnectionContext:
     start_timeout_s: float
     call_timeout_s: float
     quota: Quota
+    redact: Callable[[str], str]
+    """Takes secrets out of what is kept and shown."""
+
+    def redacted(self, link: Link) -> RedactedLink:
+        """``link``, its answers without secrets."""
+        return RedactedLink(link, self.redact)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

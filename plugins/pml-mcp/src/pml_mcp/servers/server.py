@@ -95,10 +95,9 @@ class Server:
             call_timeout_s: Longest wait for an answer.
             upstream: The clients, for what it asks of them; none if not given.
             starts: Whose turn it is to start; its own at once if not given.
-            redact: Takes secrets out of what its status says, which may quote its stderr.
+            redact: Takes secrets out of what it says of itself, its tools, and on stderr.
         """
-        self.name, self.settings = name, settings
-        self._catalog, self._log, self._redact = catalog, log.bind(server=name), redact
+        self.name, self.settings, self._catalog, self._log = name, settings, catalog, log.bind(server=name)
         self._call_timeout_s = settings.timeout_s or call_timeout_s
         self._upstream = upstream or Upstream(set(), one_client=False)
         self.quota, self.greeting = Quota(self._log), Greeting(self.tried)
@@ -113,6 +112,7 @@ class Server:
             start_timeout_s=settings.start_timeout_s or start_timeout_s,
             call_timeout_s=self._call_timeout_s,
             quota=self.quota,
+            redact=redact,
         )
         self._remembered, self.tools = asyncio.Event(), Tools(self._context, self._published, self._log)
         self._untold: dict[str, RawObject] = {}
@@ -226,7 +226,7 @@ class Server:
     def _say(self, status: ServerStatus) -> None:
         if self.retired:
             return
-        self.status = replace(status, reason=self._redact(status.reason))
+        self.status = replace(status, reason=self._context.redact(status.reason))
         self._catalog.report(self.status)
         if self.on_status is not None:
             self.on_status(self.status)

@@ -158,7 +158,7 @@ async def read_over(
     Raises:
         TimeoutError, TransportError, RpcError: As :class:`pml_hookspecs.Link` says.
     """
-    private = False
+    private, link = False, context.redacted(link)
 
     async def ask(method: str, params: RawObject) -> RawObject:
         nonlocal private

@@ -201,8 +201,8 @@ class Connection:
             hello = await self._context.upstream.hello()
             follows = self._context.settings.era == "client" and self._other_era and hello.modern
             era, capabilities, info = ("modern" if follows else self._era), hello.capabilities, hello.info
-        within_s = self._context.start_timeout_s
-        self.offer = await begin(link, era, capabilities, within_s, other=self._other_era, info=info)
+        within_s, redacted = self._context.start_timeout_s, self._context.redacted(link)
+        self.offer = await begin(redacted, era, capabilities, within_s, other=self._other_era, info=info)
         if not self.modern:
             await self._as_before(link)
 
