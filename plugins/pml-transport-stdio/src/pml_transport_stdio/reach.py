@@ -64,6 +64,10 @@ def _is_address(text: str) -> bool:
     return False
 
 
+class _NotPublicError(Exception):
+    """A host that a ``*`` stands for is not everybody's."""
+
+
 class Forwarder:
     """Connects what a server connects. Lives on the event loop; :meth:`close` ends all of it."""
 
@@ -182,7 +186,7 @@ class Forwarder:
             async with asyncio.TaskGroup() as both:
                 both.create_task(_copy(inside[0], outside[1]))
                 both.create_task(_copy(outside[0], inside[1]))
-        except PermissionError as error:
+        except _NotPublicError as error:
             self._refuse(str(error))
         except (OSError, TimeoutError, ExceptionGroup) as error:
             self._log.debug("stdio.sandbox_connection_failed", server=self._server, problem=str(error))
@@ -204,14 +208,14 @@ async def _public(host: str, port: int) -> str:
     """An address of a host that a ``*`` stands for.
 
     Raises:
-        PermissionError: It has none that is everybody's: names can be made to lead into networks that are not.
+        _NotPublicError: It has none that is everybody's: names can be made to lead into networks that are not.
     """
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     for *_, address in found:
         number = ipaddress.ip_address(address[0])
         if number.is_global and not number.is_multicast and number.version == 4:  # noqa: PLR2004 - a version
             return str(number)
-    raise PermissionError(f"{host}:{port}, whose address is not public")
+    raise _NotPublicError(f"{host}:{port}, whose address is not public")
 
 
 def _question(asked: bytes) -> tuple[str, int, bytes]:

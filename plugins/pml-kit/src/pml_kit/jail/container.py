@@ -87,6 +87,7 @@ def main() -> NoReturn:
 
 def _load() -> None:
     """Have at hand what is imported where it is used: inside there is nothing to import from."""
+    import fcntl  # noqa: F401
     import resource  # noqa: F401
 
 
