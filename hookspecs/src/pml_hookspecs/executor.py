@@ -56,7 +56,10 @@ class Run(Protocol):
 
     @property
     def meta(self) -> Mapping[str, Any]:
-        """Keys under ``pml/`` in ``_meta`` of the request that this began with; servers are not told of them."""
+        """Of ``_meta`` of the request that this began with: keys under ``pml/``, and the trace context of W3C.
+
+        Servers are not told of them. It is kept with work in the background, for the gateway that goes on with it.
+        """
         ...
 
     @property

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pml_hookspecs import Session, ToolCall, ToolId, Workflow
+from pml_hookspecs import RunOptions, Session, ToolCall, ToolId, Workflow
+from pml_kit.identifiers import execution_id
 from pml_testing.gateway import Client, ScriptedServer
 
 pytestmark = pytest.mark.anyio
@@ -127,6 +128,35 @@ async def test_a_workflow_asked_for_by_a_client_is_one_trace(site, receiver):
         "tools/call read_file",
     ]
     assert len({span.trace for span in receiver.spans}) == 1
+
+
+async def test_a_workflow_goes_on_with_its_clients_trace(site, receiver):
+    server = ScriptedServer()
+    async with site(server) as gateway:
+        client = await greeted(gateway)
+        tasks = [{"id": "a", "tool": "files:read_file", "arguments": {}}]
+        meta = {"traceparent": SAMPLED, "tracestate": "rojo=1", "baggage": "team=blue"}
+        assert not (await client.call("execute_workflow", {"workflow": {"tasks": tasks}}, _meta=meta)).get("isError")
+    assert {span.trace for span in receiver.spans} == {TRACE}
+    (plan,) = [span for span in receiver.spans if span.name == "invoke_workflow"]
+    assert (plan.parent, plan.remote) == (SPAN, True)
+    told = server.params[0]["_meta"]
+    assert told["traceparent"].startswith(f"00-{TRACE}-")
+    assert (told["tracestate"], told["baggage"]) == ("rojo=1", "team=blue")
+
+
+@pytest.mark.parametrize("meta", [{"traceparent": SAMPLED}, {}])
+async def test_what_another_gateway_goes_on_with_is_the_same_trace(site, receiver, meta):
+    read = ToolId("files:read_file")
+    plan = Workflow(id="plan", tasks=(ToolCall(id="first", tool=read, arguments={}),))
+    # As a gateway keeps it with what runs in the background, and another takes it up.
+    options = RunOptions(id=execution_id(), meta=meta)
+    for _ in range(2):
+        async with site() as gateway:
+            assert (await gateway.dispatcher.start(plan, Session(key="test"), options)).status == "ok"
+    spans = receiver.spans
+    assert len([span for span in spans if span.name == "invoke_workflow"]) == 2
+    assert {span.trace for span in spans} == {TRACE if meta else options.id.replace("-", "")}
 
 
 async def test_a_trace_that_the_client_does_not_keep_is_not_kept_here_and_counted_all_the_same(site, receiver):

@@ -124,9 +124,10 @@ class OtelTracer:
         if watched is None:
             return
         watched.session, watched.dry_run = run.session, run.dry_run
-        extra = getattr(task, "extra", None)
-        if extra and run.parent is None:
-            self._follow(watched.trace, extra.get("_meta"))
+        if run.parent is None:
+            # What is no tool call has no _meta of its own, and what another gateway goes on with not any more.
+            extra = getattr(task, "extra", None) or {}
+            self._follow(watched.trace, extra.get("_meta", run.meta))
         if self._arguments and watched.trace.sampled and (arguments := getattr(task, "arguments", None)):
             watched.arguments = self._redacted(arguments)
 

@@ -51,6 +51,11 @@ LONGEST_SHOWN = 80
 """Characters of a wrong key that a message shows."""
 _name = msgspec.json.Decoder(str).decode
 
+TRACE_CONTEXT = ("traceparent", "tracestate", "baggage")
+"""Keys without a prefix (SEP-414). Servers are told of them by whoever traces."""
+LONGEST_TRACE = 8192
+"""Longest value of one that is kept [characters]."""
+
 
 class ProgressSink(Protocol):
     """Whoever hears of progress."""
@@ -171,7 +176,7 @@ def _noted(answer: Mapping[str, Any], note: str) -> RawObject:
 
 
 def own_of(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """What of ``_meta`` is meant for the gateway.
+    """What of ``_meta`` is meant for the gateway, and the trace that the request belongs to.
 
     Raises:
         RpcError: There is no such key: whoever misspells that a call is to be rehearsed does not want it to run.
@@ -184,7 +189,8 @@ def own_of(meta: Mapping[str, Any]) -> dict[str, Any]:
             raise RpcError(
                 INVALID_PARAMS, f"Nothing was run: no key of _meta is called {name[:LONGEST_SHOWN]!r}; {hint}"
             )
-    return own
+    trace = {name: value for name in TRACE_CONTEXT if isinstance(value := meta.get(name), str)}
+    return own | {name: value for name, value in trace.items() if len(value) <= LONGEST_TRACE}
 
 
 def dry_run_of(meta: Mapping[str, Any]) -> DryRun | None:
