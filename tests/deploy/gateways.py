@@ -153,8 +153,15 @@ class Gateway:
         except OSError:
             return 0
 
+    def page(self, path: str) -> str:
+        """A page, whatever its status."""
+        try:
+            return self.get(path)
+        except urllib.error.HTTPError as error:
+            return error.read().decode()
+
     def get(self, path: str) -> str:
-        """A page."""
+        """A page that is there."""
         with urllib.request.urlopen(f"{self.url}{path}", timeout=PATIENCE_S) as response:
             return str(response.read().decode())
 
