@@ -7,8 +7,8 @@ from listening import Script, as_lines, listening, wire
 
 from pml_hookspecs import Endpoint, TransportError
 from pml_transport_http import Http, Settings
+from pml_transport_http.server.gateways.peers import Peers, reachable_at
 from pml_transport_http.server.http import HttpError
-from pml_transport_http.server.peers import Peers, reachable_at
 from pml_transport_http.server.security import Guard, check_binding, is_loopback
 from pml_transport_http.settings import Key
 

@@ -17,6 +17,7 @@ from . import messages
 from .access.protection import WELL_KNOWN, Protection
 from .access.quotas import Quotas, QuotaUse, too_long
 from .exchange import ActiveRequests
+from .gateways.peers import held_by, lost
 from .handshake import Handshake
 from .headers import EVENTS, PLAIN, SESSION, VERSION, check_accept, check_repeated, is_json, text, unsupported
 from .http import (
@@ -35,7 +36,6 @@ from .http import (
     owner_of,
 )
 from .pages import PluginRoutes
-from .peers import held_by, lost
 from .probes import PROBES, Probes
 from .security import Guard, for_page, preflight
 from .stateless import StatelessRequests

@@ -12,9 +12,9 @@ from pml_kit.mcp.protocol import INVALID_REQUEST
 
 from . import messages
 from .exchange import ActiveRequest, Answer, Exchange
+from .gateways.kept_sessions import KeptSessions
 from .headers import SESSION
 from .http import ACCEPTED, OK, HttpError, Request, owner_of, reply
-from .kept_sessions import KeptSessions
 from .sessions import RequestLink, Session, Sessions
 from .streams import watch
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from .access.open_work import OpenWorks
     from .exchange import ActiveRequests
+    from .gateways.peers import Peers
     from .messages import Call
-    from .peers import Peers
 
 SILENCE_S = 2.0
 """After so long an answer becomes a stream, so that a client that loses its connection can come back for it."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pml_transport_http.settings import Settings
 
-    from .peers import Peers
+    from .gateways.peers import Peers
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 HTTP_PORT = 80

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from .access.open_work import OpenWorks
     from .exchange import Exchange
-    from .kept_sessions import KeptSessions
+    from .gateways.kept_sessions import KeptSessions
     from .streams import StreamResponse
 
 STANDING = "0"

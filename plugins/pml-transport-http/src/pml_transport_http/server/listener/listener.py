@@ -49,7 +49,7 @@ async def serve(
     """Serve until cancelled, as :class:`pml_hookspecs.Transport` says."""
     from pml_transport_http.server.app import Application, Surroundings
     from pml_transport_http.server.callers import Callers
-    from pml_transport_http.server.peers import Peers, reachable_at
+    from pml_transport_http.server.gateways.peers import Peers, reachable_at
     from pml_transport_http.server.security import Guard, check_binding
 
     from .acceptor import Acceptor

@@ -19,9 +19,8 @@ from pml_hookspecs import RawObject
 from pml_kit.identifiers import HANDLE, gateway_name, holder_of
 from pml_kit.mcp.protocol import INTERNAL_ERROR, INVALID_PARAMS
 from pml_kit.processes import is_surely_gone, machine, started
-
-from .headers import SESSION
-from .http import HttpError, Request
+from pml_transport_http.server.headers import SESSION
+from pml_transport_http.server.http import HttpError, Request
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import RawObject, encode
 from pml_kit.identifiers import gateway_name
-
-from .headers import SESSION
+from pml_transport_http.server.headers import SESSION
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from pml_hookspecs import Document, Documents
+    from pml_transport_http.server.http import Access, Request
 
-    from .http import Access, Request
     from .peers import Peers
 
 SESSIONS = "http.sessions"
