@@ -61,3 +61,5 @@ def test_the_doctor_says_what_stands_around_each_server(gate):
     lines = {line["subject"]: line for line in json.loads(gate.pml("plugins", "doctor", "--json"))}
     assert lines["server closed"]["detail"].endswith("sandbox (namespaces, Landlock, seccomp); no network")
     assert lines["server open"]["detail"].endswith("no sandbox: it may do what this account may")
+    listed = json.loads(gate.pml("servers", "list", "--json"))["servers"]
+    assert [bool(server["sandbox"]) for server in sorted(listed, key=lambda one: one["name"])] == [True, False]

@@ -96,6 +96,7 @@ def _about(config: Config, name: str, status: ServerStatus | None, tools: list[C
         "tools": len(tools),
         "allowed": sum(settings.tools.allows(entry.name) for entry in tools),
         "at": at,
+        "sandbox": settings.options.get("sandbox", False) if settings.command else None,
         "source": config.says(("servers", name)) or "default",
     }
 
