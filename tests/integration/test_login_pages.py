@@ -158,7 +158,7 @@ async def test_a_login_is_taken_back_and_a_gateway_that_runs_notices(world: Any)
         assert await made.transport("http").logins(endpoint) == []
 
 
-class SignedIn:
+class TokenIdentities:
     """Knows whose a signed token is, as ``pml-oauth`` would after it has verified it."""
 
     async def identify(self, token: str | None) -> Identity | None:
@@ -176,7 +176,7 @@ class SignedIn:
 
 
 async def test_the_token_that_a_person_comes_with_is_exchanged_for_one_of_the_servers(tmp_path: Path) -> None:
-    known = SignedIn()
+    known = TokenIdentities()
     tokens = {name: jwt_of(name) for name in ("ada", "bob")}
     known.persons = {token: name for name, token in tokens.items()}
     async with places() as there:
