@@ -137,6 +137,10 @@ class Fleet:
         """To whom was paid, in order."""
         return self.paid.read_text().split() if self.paid.exists() else []
 
+    def logs(self) -> str:
+        """What all say."""
+        return "\n".join(one.log.read_text() for one in self.gateways)
+
     @contextmanager
     def running(self) -> Iterator[Fleet]:
         """Run all as long as the block lasts."""

@@ -23,6 +23,7 @@ async def test_a_plan_that_waits_for_approval_goes_on_at_any_gateway(fleet):
             asked = (await call(running.url, "execute_workflow", plan(number)))["result"]
             assert asked["resultType"] == "input_required", asked
             told = await call(running.url, "execute_workflow", plan(number), **yes(asked, approve=True))
+            assert "result" in told, (told, running.logs())
             assert not told["result"].get("isError"), told
         expected = [f"{number}-{part}" for number in range(TIMES) for part in ("first", "second")]
         assert running.payments() == expected
@@ -34,6 +35,7 @@ async def test_a_tool_that_asks_is_called_once(fleet):
             asked = (await call(running.url, "bank__ask", {"to": number}))["result"]
             assert asked["resultType"] == "input_required", asked
             told = await call(running.url, "bank__ask", {"to": number}, **yes(asked, sure=True))
+            assert "result" in told, (told, running.logs())
             assert "accept" in told["result"]["content"][0]["text"], told
         assert running.payments() == [f"asked-{number}" for number in range(TIMES)]
 

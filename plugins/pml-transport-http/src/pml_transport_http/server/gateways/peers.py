@@ -35,6 +35,8 @@ GATEWAYS = "http.gateways"
 """Collection of documents: where each listener is, by the name of its gateway."""
 KEPT_S = 3600.0
 """How long a listener is remembered that does not say any more that it is there [s]."""
+AGAIN_S = 0.5
+"""Until the store is asked again that did not take it [s]."""
 CONNECT_S = 5.0
 LED = b"pml-led-to"
 """Header of a request that was led: the gateway it is for, which leads it no further."""
@@ -91,8 +93,8 @@ class Peers:
 
     async def begin(self) -> None:
         """Say that this one is there, until :meth:`end`."""
-        await self._say()
-        self._saying = asyncio.get_running_loop().create_task(self._say_again(), name="http:peers")
+        said = await self._say()
+        self._saying = asyncio.get_running_loop().create_task(self._say_again(said=said), name="http:peers")
 
     async def end(self) -> None:
         """Say that it is not there any more."""
@@ -104,16 +106,16 @@ class Peers:
         if self._http is not None:
             await self._http.aclose()
 
-    async def _say_again(self) -> None:
+    async def _say_again(self, *, said: bool) -> None:
         while True:
-            await asyncio.sleep(KEPT_S / 3)
-            await self._say()
+            await asyncio.sleep(KEPT_S / 3 if said else AGAIN_S)
+            said = await self._say()
 
-    async def _say(self) -> None:
+    async def _say(self) -> bool:
         import os
 
         if (documents := self.documents) is None:
-            return
+            return True
         pid = os.getpid()
         value = {"url": self.url, "machine": machine(), "pid": pid, "started": started(pid)}
         until = datetime.now(UTC) + timedelta(seconds=KEPT_S)
@@ -121,6 +123,8 @@ class Peers:
             await documents.put(GATEWAYS, gateway_name(), value, expires_at=until)
         except Exception as error:
             self._log.warning("http.not_found_by_others", problem=str(error))
+            return False
+        return True
 
     def check_led(self, headers: Mapping[bytes, bytes]) -> None:
         """See that a request that was led is for this gateway: another one may have its address by now.
