@@ -171,3 +171,19 @@ def test_a_short_secret_is_none_in_any_shape():
     redactor = Redactor()
     redactor.learn(["a/b+c"])
     assert redactor.text("a/b+c a%2Fb%2Bc") == "a/b+c a%2Fb%2Bc"
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["production", "warning", "us-east-1", "/home/me/project-1/files", "~/project-1-files-of-mine", "20261126000000000",
+     "https://api.example.com/v1/things", r"C:\\projects\\number-1\\files", "a text of several words 1"],
+)  # fmt: skip
+def test_a_description_keeps_words_paths_addresses_and_numbers(value):
+    redactor = knowing(value)
+    assert redactor.description(f"Lists {value}.") == f"Lists {value}."
+    assert redactor.text(f"Lists {value}.") == f"Lists {MASK}."
+
+
+@pytest.mark.parametrize("value", ["ghp_0123456789abcdef", 'near-s3cret"with/all+1', "0123456789abcdefABCDEF"])
+def test_a_description_has_no_token(value):
+    assert knowing(value).description(f"Lists {value}.") == f"Lists {MASK}."

@@ -186,7 +186,7 @@ class Parts:
             call_timeout_s=limits.call_timeout_s,
             upstream=self.upstream,
             starts=starts,
-            redact=self.redactor.text,
+            redactor=self.redactor,
         )
 
     async def _remember(self, servers: Mapping[str, Server]) -> None:

@@ -56,7 +56,7 @@ async def probe(
         Server(
             name, settings, partial(found_endpoint, name, settings, redactor.learn), transport, catalog, log,
             start_timeout_s=config.gateway.start_timeout_s, call_timeout_s=config.gateway.call_timeout_s,
-            redact=redactor.text, starts=starts,
+            redactor=redactor, starts=starts,
         )
         for name, settings in config.servers.items() if settings.enabled
     ]  # fmt: skip

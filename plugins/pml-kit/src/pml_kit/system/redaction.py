@@ -14,6 +14,9 @@ SHORTEST = 6
 STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?$)', re.DOTALL)
 """A string in JSON text, also the last one of a text that was cut. Nothing of it is tried in two ways, which would take
 a hundred bytes of memory for each character."""
+SURELY = re.compile(r"(?![/~.]|\w+:[/\\])(?=.*[A-Za-z])(?=.*[0-9])\S{16,}")
+"""Secrets that are no word, path, address or number: all that a configuration refers to counts as secret, and what
+servers say of their tools has to stay readable."""
 BEGINNING = b"pml_"
 KEY = re.compile(r"pml_[a-z2-7]{16}_[a-z2-7]{52}")
 """An API key of PML's own, whosever it is: the gateway has only their hashes, so it knows them by how they look."""
@@ -55,6 +58,10 @@ class Redactor:
         """``text`` without secrets."""
         text = self.swapped(text, lambda _: MASK)
         return KEY.sub(MASK, text) if "pml_" in text else text
+
+    def description(self, text: str) -> str:
+        """``text``, which people and models are to understand, without what is :data:`SURELY` a secret."""
+        return self.swapped(text, lambda secret: MASK if SURELY.fullmatch(secret) else secret)
 
     def raw(self, raw: bytes) -> bytes:
         """JSON text without secrets; still JSON: only strings are changed, however they are escaped."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pml_hookspecs import Link, RawObject
+from pml_kit.system.redaction import Redactor
 from pml_mcp.servers.connection.starts import Starts
 from pml_mcp.wire.upstream import Upstream
 
@@ -71,12 +72,11 @@ class ConnectionContext:
     start_timeout_s: float
     call_timeout_s: float
     quota: Quota
-    redact: Callable[[str], str]
-    """Takes secrets out of what is kept and shown."""
+    redactor: Redactor
 
     def redacted(self, link: Link) -> RedactedLink:
         """``link``, its answers without secrets."""
-        return RedactedLink(link, self.redact)
+        return RedactedLink(link, self.redactor.description)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

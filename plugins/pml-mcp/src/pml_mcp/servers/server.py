@@ -25,6 +25,7 @@ from pml_hookspecs import (
     encode,
     replace,
 )
+from pml_kit.system.redaction import Redactor
 from pml_mcp.servers.connection.starts import Starts
 from pml_mcp.servers.connection.time_limit import timeout_s
 from pml_mcp.wire.client import Client, current_client
@@ -80,7 +81,7 @@ class Server:
         call_timeout_s: float,
         upstream: Upstream | None = None,
         starts: Starts | None = None,
-        redact: Callable[[str], str] = str,
+        redactor: Redactor | None = None,
     ) -> None:
         """Nothing starts yet.
 
@@ -95,7 +96,7 @@ class Server:
             call_timeout_s: Longest wait for an answer.
             upstream: The clients, for what it asks of them; none if not given.
             starts: Whose turn it is to start; its own at once if not given.
-            redact: Takes secrets out of what it says of itself, its tools, and on stderr.
+            redactor: Takes secrets out of what it says of itself, its tools, and on stderr.
         """
         self.name, self.settings, self._catalog, self._log = name, settings, catalog, log.bind(server=name)
         self._call_timeout_s = settings.timeout_s or call_timeout_s
@@ -112,7 +113,7 @@ class Server:
             start_timeout_s=settings.start_timeout_s or start_timeout_s,
             call_timeout_s=self._call_timeout_s,
             quota=self.quota,
-            redact=redact,
+            redactor=redactor or Redactor(),
         )
         self._remembered, self.tools = asyncio.Event(), Tools(self._context, self._published, self._log)
         self._untold: dict[str, RawObject] = {}
@@ -226,7 +227,7 @@ class Server:
     def _say(self, status: ServerStatus) -> None:
         if self.retired:
             return
-        self.status = replace(status, reason=self._context.redact(status.reason))
+        self.status = replace(status, reason=self._context.redactor.text(status.reason))
         self._catalog.report(self.status)
         if self.on_status is not None:
             self.on_status(self.status)
