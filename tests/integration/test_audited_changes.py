@@ -73,7 +73,7 @@ ROUTES = {
     "POST /servers/{name:path}": "servers.disabled",
 }
 CALLS = frozenset({"POST /plans", "POST /tools/{id:path}"})
-"""Calls, which are in the history; a tool that is switched has a row ``tools.switched_off``, one that is taken ``definitions.accepted``."""
+"""Calls, which are in the history. A tool that is switched or taken has ``tools.switched_off``, ``definitions.accepted``."""
 
 
 def commands() -> set[str]:

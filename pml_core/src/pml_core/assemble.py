@@ -97,7 +97,7 @@ class Parts:
         self.lock = LockWatch(lambda: self.config, self.servers, self.log)
         self.own_tools = OwnTools(self.catalog, self.servers)
         self.guides = Guides(())
-        self.features = Features(self.servers, self.log, lambda: self.guides.names, self.catalog.pages)
+        self.features = Features(self.servers, self.log, lambda: self.guides.names, self.catalog)
         self.links, self.extensions = Links(self.features, self.allows), Extensions(self.servers)
         self.pending_input = PendingInput(self.config.gateway.answer_wait_s, MOST_PENDING)
         self.offers = Offers()

@@ -107,6 +107,10 @@ class LiveCatalog:
         self.tables.presented = PresentedTools(presentation, self._log, filters)
         self._rebuild()
 
+    def said(self, id: str, server: str, item: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """What clients have of what a server says besides tools, by :class:`pml_kit.offers.WordFilter`."""
+        return item if (known := self.tables.presented) is None else known.said(id, server, item)
+
     def prefix(self, server: str, prefix: str) -> None:
         """Have the names of a server's tools begin with ``prefix`` for clients, or with nothing if it is empty."""
         self.tables.prefixes[server] = prefix

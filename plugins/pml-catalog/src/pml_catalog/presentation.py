@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import CatalogEntry, ToolId, encode
 from pml_kit.errors import OperatorError
-from pml_kit.offers.presentation import PresentedTool, presented
+from pml_kit.offers.presentation import PresentedTool, WordFilter, presented
 
 if TYPE_CHECKING:
     from pml_kit.offers import DefinitionFilter, Presentation
@@ -40,6 +40,22 @@ class PresentedTools:
                 if made is not entry:
                     self._made[key] = made
             yield made
+
+    def said(self, id: str, server: str, item: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """What the filters leave of what a server says besides tools; None where one withholds it."""
+        for plugin, put in self._filters:
+            if not isinstance(put, WordFilter):
+                continue
+            try:
+                left = put.said(id, server, item)
+                encode(left or {})
+            except Exception:
+                self._log.exception("words of a server are taken as they are: a filter failed", plugin=plugin, of=id)
+                continue
+            if left is None:
+                return None
+            item = left
+        return item
 
     def _of(self, entry: CatalogEntry) -> CatalogEntry:
         left = self._filtered(entry)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,8 @@ MOST_DEPTH = 64
 """Of a document whose texts are read."""
 APART = frozenset({"_meta", "icons"})
 """Members of a definition that no model reads."""
+IDENTITY = frozenset({"name", "uri", "uriTemplate"})
+"""Members that something is called by: what is found in them is in the names of tools only."""
 LARGE_BYTES = 131_072
 """A larger definition is not searched, which is a finding: its texts would take long, all in one turn of the loop."""
 LONGEST_NAME = 1000
@@ -42,6 +45,11 @@ class Occurrence:
     where: str
     """Members that lead to it: ``inputSchema.properties.path.description``; ``(name)`` ends it for a name in there."""
     finding: Finding
+
+
+TOO_LARGE = Occurrence(
+    "definition", Finding("length", f"it is larger than {LARGE_BYTES} bytes, and is not searched", "")
+)
 
 
 def texts(value: Any) -> Iterator[tuple[str, str]]:
@@ -88,6 +96,9 @@ class DefinitionInspector:
         self._services, self._settings = services, settings
         self._phrases: Phrases | None = None
         self._told: set[tuple[str, str]] = set()
+        self._said: dict[tuple[str, str], tuple[Occurrence, ...]] = {}
+        self.quarantine: dict[str, tuple[Occurrence, ...]] = {}
+        """What is withheld besides tools, by what patterns call it, and why."""
 
     @property
     def phrases(self) -> Phrases:
@@ -113,10 +124,12 @@ class DefinitionInspector:
             reason = "it is a name with letters of another script that look Latin"
             yield Occurrence("name", Finding("homoglyph", reason, ascii(entry.name[:LONGEST_NAME])[1:-1]))
         if _is_large(entry):
-            reason = f"it is larger than {LARGE_BYTES} bytes, and is not searched"
-            yield Occurrence("definition", Finding("length", reason, ""))
+            yield TOO_LARGE
             return
-        read = {name: member for name, member in definition.items() if name not in APART and name != "name"}
+        yield from self._search(definition)
+
+    def _search(self, item: Mapping[str, Any]) -> Iterator[Occurrence]:
+        read = {name: member for name, member in item.items() if name not in APART and name not in IDENTITY}
         if not self.phrases.may_be_in(encode(read)):
             return
         every = list(texts(read))
@@ -138,6 +151,28 @@ class DefinitionInspector:
         changed = stripped(entry.definition) if level == "strip" and not _is_large(entry) else entry.definition
         return {**changed, "_meta": {**(meta if isinstance(meta, Mapping) else {}), **marked(found, level)}}
 
+    def said(self, id: str, server: str, item: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """What clients have of a prompt, a resource, a template or instructions; None in quarantine."""
+        level = self._settings.of_definitions(id, server)
+        if level == "off":
+            return item
+        raw = encode(item)
+        key, large = (id, hashlib.sha256(raw).hexdigest()), len(raw) > LARGE_BYTES
+        if (found := self._said.get(key)) is None:
+            if len(self._said) >= MOST_TOLD:
+                self._said.clear()
+            found = self._said[key] = (TOO_LARGE,) if large else tuple(self._search(item))
+        if not found:
+            return item
+        self._report(key, "what a server says has suspicious text", {"of": id}, found, level)
+        if level == "quarantine":
+            self.quarantine[id] = found
+            return None
+        left = stripped(item) if level == "strip" and not large else item
+        if "instructions" in item:  # which have no place for a mark
+            return left
+        return {**left, "_meta": {**(item.get("_meta") or {}), **marked(found, level)}}
+
     def withheld(self, entry: CatalogEntry) -> tuple[Occurrence, ...]:
         """Why a tool is withheld; empty where it is not."""
         own = served(entry)
@@ -146,17 +181,20 @@ class DefinitionInspector:
         return self.found(own)
 
     def _tell(self, entry: CatalogEntry, found: tuple[Occurrence, ...], level: str) -> None:
-        if (entry.id, entry.digest) in self._told:
+        what = "the definition of a tool has suspicious text; see: pml inspect"
+        self._report((entry.id, entry.digest), what, {"tool": entry.id}, found, level)
+
+    def _report(
+        self, key: tuple[str, str], what: str, whose: Mapping[str, str], found: tuple[Occurrence, ...], level: str
+    ) -> None:
+        """Say it once."""
+        if key in self._told:
             return
         if len(self._told) >= MOST_TOLD:
             self._told.clear()
-        self._told.add((entry.id, entry.digest))
-        self._services.log.warning(
-            "the definition of a tool has suspicious text; see: pml inspect",
-            tool=entry.id,
-            action=level,
-            findings=[f"{one.where}: {one.finding.reason}" for one in found[:5]],
-        )
+        self._told.add(key)
+        told = [f"{one.where}: {one.finding.reason}" for one in found[:5]]
+        self._services.log.warning(what, **whose, action=level, findings=told)
 
 
 def _is_large(entry: CatalogEntry) -> bool:

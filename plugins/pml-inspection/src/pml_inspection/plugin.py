@@ -39,10 +39,22 @@ def pml_offers(services: Services) -> Iterable[Offer[Any]]:
     async def named() -> Sequence[NamedTools]:
         return [NamedTools(f"plugins.{services.plugin}.accepted", _settings(services).accepted, ids_only=True)]
 
-    def put(entry: CatalogEntry) -> Mapping[str, Any] | None:
-        return inspector_of(services)(entry)
+    return [Offer(TOOL_NAMES, named), Offer(DEFINITIONS, LazyInspector(services))]
 
-    return [Offer(TOOL_NAMES, named), Offer(DEFINITIONS, put)]
+
+class LazyInspector:
+    """Makes the inspector when a server has said something. Implements `DefinitionFilter` and `WordFilter`."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def __call__(self, entry: CatalogEntry) -> Mapping[str, Any] | None:
+        """What the catalog has in place of a tool's definition."""
+        return inspector_of(self._services)(entry)
+
+    def said(self, id: str, server: str, item: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """What clients have in place of something else."""
+        return inspector_of(self._services).said(id, server, item)
 
 
 @hookimpl

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import RawObject, replace, split_tool_id
+from pml_hookspecs import RawObject, ToolCall, replace, split_tool_id
 from pml_kit.json_members import with_meta
 from pml_kit.outcomes import denied
 from pml_kit.text.inspection import findings
@@ -14,7 +14,7 @@ from pml_kit.text.phrases import MOST_SEARCHED
 from .definitions import APART, MOST_TOLD, Occurrence, marked, stripped, texts
 
 if TYPE_CHECKING:
-    from pml_hookspecs import Outcome, Services, Task, ToolCall
+    from pml_hookspecs import Outcome, ServerRequest, Services, Task
     from pml_kit.text.phrases import Phrases
 
     from .settings import Settings
@@ -34,10 +34,10 @@ class ResultInspector:
         self._log, self._settings, self._phrases = services.log, settings, phrases
         self._told: set[tuple[str, str]] = set()
 
-    def of_call(self, task: ToolCall, outcome: Outcome) -> Outcome:
-        """The outcome of a call, with what was found in its result, or as it is."""
+    def of_call(self, task: ToolCall | ServerRequest, outcome: Outcome) -> Outcome:
+        """The outcome of a call, or of a prompt or a resource, with what was found in its result, or as it is."""
         result = RawObject.of(outcome.output)  # type: ignore[arg-type]
-        level = self._settings.of_results(split_tool_id(task.tool)[0])
+        level = self._settings.of_results(split_tool_id(task.tool)[0] if isinstance(task, ToolCall) else task.server)
         if level == "off":
             return outcome
         if len(result.raw) > LARGE_BYTES and level == "mark":
@@ -46,7 +46,7 @@ class ResultInspector:
             read = {name: member for name, member in result.value.items() if name not in APART}
         if not (found := self._found(read)):
             return outcome
-        self._tell(task.tool, found, level)
+        self._tell(task.tool if isinstance(task, ToolCall) else task.name, found, level)
         if level == "strip":
             result = RawObject.of(stripped(result.value))
         return replace(outcome, output=with_meta(result, marked(found, level)))
@@ -90,11 +90,12 @@ def _ends(raw: bytes) -> str:
     return _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else "\n", text)
 
 
-async def refused(task: ToolCall, found: tuple[Occurrence, ...]) -> Outcome:
-    """Why a tool in quarantine is not called."""
+async def refused(task: ToolCall | ServerRequest, found: tuple[Occurrence, ...]) -> Outcome:
+    """Why what is in quarantine is not called or read."""
+    name = task.tool if isinstance(task, ToolCall) else task.name
     why = "; ".join(dict.fromkeys(f"of its {one.where}, {one.finding.reason}" for one in found[:3]))
     message = (
-        f"Not run: {task.tool} is in quarantine, since its definition has suspicious text ({why}). The operator may "
-        f'read it (pml inspect) and take it: [plugins.inspection] accepted = ["{task.tool}"].'
+        f"Not run: {name} is in quarantine, since its definition has suspicious text ({why}). The operator may "
+        f'read it (pml inspect) and take it: [plugins.inspection] accepted = ["{name}"].'
     )
     return denied(task, message, code=CODE, rules=sorted({one.finding.rule for one in found}))

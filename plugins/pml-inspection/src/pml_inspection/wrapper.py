@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import GATEWAY_SERVER, Phase, RawObject, ToolCall, encode, replace
+from pml_hookspecs import GATEWAY_SERVER, Phase, RawObject, ServerRequest, ToolCall, encode, replace
 
 if TYPE_CHECKING:
     from pml_hookspecs import CallNext, Outcome, Run, Services, Task
@@ -47,6 +47,12 @@ class InspectionWrapper:
                     from .results import refused
 
                     return refused(task, found)
+        elif isinstance(task, ServerRequest) and self._quarantines:
+            withheld = self._inspector(self._services).quarantine.get(task.name)
+            if withheld is not None:
+                from .results import refused
+
+                return refused(task, withheld)
         return self._inspected(task, run, call_next) if self._reads else call_next(task, run)
 
     async def _inspected(self, task: Task, run: Run, call_next: CallNext) -> Outcome:
@@ -63,7 +69,7 @@ class InspectionWrapper:
             from .results import ResultInspector
 
             self._results = ResultInspector(self._services, self._settings, self._inspector(self._services).phrases)
-        if isinstance(task, ToolCall):
+        if isinstance(task, (ToolCall, ServerRequest)):
             return self._results.of_call(task, outcome) if isinstance(output, Mapping) else outcome
         meta = self._results.meta_of(task, output)
         return replace(outcome, meta={**(outcome.meta or {}), **meta}) if meta else outcome

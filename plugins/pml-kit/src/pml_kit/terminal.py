@@ -42,6 +42,8 @@ def printable(text: str, *, keep: str = "") -> str:
     That is every character that :meth:`str.isprintable` denies, those that turn the direction of reading among them.
     Line feeds and tabs as well: who wants them to stay names them in ``keep``.
     """
+    if text.isprintable():
+        return text
     return "".join(char if char.isprintable() or char in keep else repr(char)[1:-1] for char in text)
 
 

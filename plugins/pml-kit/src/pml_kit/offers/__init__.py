@@ -44,6 +44,7 @@ from .presentation import (
     PhraseSource,
     Presentation,
     PresentedTool,
+    WordFilter,
 )
 from .recorded_answers import RECORDED_ANSWERS, RecordedAnswers, RecordedTool
 from .search import EMBEDDER, SEARCH, Embedder, ScoreExplainer, SearchIndex
@@ -213,6 +214,7 @@ __all__ = [
     "Verdict",
     "View",
     "Views",
+    "WordFilter",
     "Words",
     "note_of",
     "report_change",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from pml_hookspecs import CatalogEntry, Key, ToolId
 
@@ -53,6 +53,26 @@ class DefinitionFilter(Protocol):
 
         Asked about what the filter before it left, and before :data:`~pml_kit.offers.PRESENTATION` is. The answer is
         the same as long as the gateway runs. Where it raises, the tool stays as it is, and that is logged.
+        """
+        ...
+
+
+@runtime_checkable
+class WordFilter(Protocol):
+    """A :class:`DefinitionFilter` that also looks at what servers say besides definitions of tools."""
+
+    def said(self, id: str, server: str, item: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """What clients have in place of ``item``; itself where it stays, None where it is withheld.
+
+        Args:
+            id: What patterns call it: ``server:@prompt/NAME``, ``server:@resource/URI`` (also of a template), or
+                ``server:@instructions``.
+            server: Its name.
+            item: As a list of prompts, resources or templates has it; ``{"instructions": text}``. What it is called by
+                stays, whatever is put in its place.
+
+        Raises:
+            Exception: Logged; clients have the item as it is.
         """
         ...
 

@@ -47,7 +47,6 @@ SHORTEST_WORD = 3
 """Letters of a word that may pass for another."""
 _WORD = re.compile(r"[^\W\d_]+")
 _ACCENTS = re.compile("[\u0300-\u036f]")
-_SPACE = re.compile(r"\s+")
 _LETTERS = str.maketrans({"\u0131": "i", "\u0142": "l", "\xf8": "o", "\xdf": "ss", "\u2019": "'", "\u2018": "'"})
 """What has no accent to take off, and the two apostrophes."""
 
@@ -71,8 +70,8 @@ def spelt_in_tags(text: str) -> str:
 def folded(text: str) -> str:
     """``text`` as patterns search it.
 
-    Lower case, no accents, one space for any white space, nothing unseen, letters of other scripts that pass for Latin
-    as Latin ones in words that have Latin letters, too.
+    Lower case, no accents, one space for any white space and none at the ends, nothing unseen, letters of other scripts
+    that pass for Latin as Latin ones in words that have Latin letters, too.
     """
     if not text.isascii():
         text = unicodedata.normalize("NFKC", visible(text))
@@ -80,7 +79,7 @@ def folded(text: str) -> str:
             text = _WORD.sub(_as_latin, text)
         text = _ACCENTS.sub("", unicodedata.normalize("NFD", text.lower())).translate(_LETTERS)
         text = unicodedata.normalize("NFC", text)
-    return _SPACE.sub(" ", text.lower())
+    return " ".join(text.lower().split())
 
 
 def _as_latin(word: re.Match[str]) -> str:

@@ -119,13 +119,16 @@ class Phrases:
         words = {*lower.translate(_APART).split()}
         if len(max(words, key=len, default=b"")) >= SHORTEST_ENCODED:
             return True
-        first = self._first.intersection({word[:BEGINNING] for word in words})
-        return bool((first or self._by_sign or isinstance(folded, str)) and self.possible(folded))
+        beginnings = {word[:BEGINNING] for word in words}
+        sought = not self._first.isdisjoint(beginnings) or self._by_sign or isinstance(folded, str)
+        return bool(sought and self._possible(folded, beginnings))
 
     def possible(self, folded: str | bytes) -> list[Phrase]:
         """Phrases of which a text may have one, by the words that it has; none as a rule."""
         lower = folded if isinstance(folded, bytes) else folded.encode("ascii", "replace")
-        beginnings = {word[:BEGINNING] for word in {*lower.translate(_APART).split()}}
+        return self._possible(folded, {word[:BEGINNING] for word in {*lower.translate(_APART).split()}})
+
+    def _possible(self, folded: str | bytes, beginnings: set[bytes]) -> list[Phrase]:
         found = [phrase for phrase in self._by_sign if phrase.possible(beginnings, folded)]
         for word in self._first & beginnings:
             found += (phrase for phrase in self._by_word[word] if phrase.possible(beginnings, folded))

@@ -21,7 +21,7 @@ from pml_mcp.wire.self_description import MAPS, clean, sentences
 if TYPE_CHECKING:
     from pml_catalog.live import LiveCatalog
     from pml_catalog.own_tools import OwnTools
-    from pml_hookspecs import CatalogEntry, ServerStatus, Session
+    from pml_hookspecs import CatalogEntry, Session
     from pml_kit.offers import IndirectCalls
     from pml_mcp.clients.guides import Guides
     from pml_mcp.ports import ActiveConfig
@@ -232,18 +232,23 @@ class Introduction:
         prefix = server.settings.prefix
         names = f"{server.name}{SEPARATOR}" if prefix is None else prefix
         own = self._use(listed) if listed is not None else [f"Tools are listed as {names}tool."] if names else []
-        said = server.greeting.words.instructions
+        said = self._left(server.name, server.greeting.words.instructions)
         if not own or not said.strip():
             return said if not own else "\n".join(own)
         whose = f"The words above are those of the server {server.name!r}. It is reached through PML, a gateway:"
         return "\n".join([said, "", whose, *own])
+
+    def _left(self, server: str, words: str) -> str:
+        """What is left of what a server says of its use."""
+        left = self._catalog.said(f"{server}:@instructions", server, {"instructions": words}) if words else None
+        return "" if left is None else str(left["instructions"])
 
     def _of_several(self, session: Session, listed: list[CatalogEntry] | None) -> str:
         head = [SEVERAL, *self._use(listed)] if listed is not None else [f"{SEVERAL} {LISTED}"]
         servers = [one for one in self._catalog.servers(session) if one.state not in UNUSABLE]
         text, left = "\n".join([*head, SERVERS] if servers else head), ""
         for n, status in enumerate(servers):
-            line = _line(status, finds=listed is not None)
+            line = _line(status.name, self._left(status.name, status.description), finds=listed is not None)
             longer = f"{text}\n{line}"
             if len(longer) > MOST_CHARACTERS - len(MORE) - 1 or estimate(longer) > MOST_TOKENS:
                 left = f"and {len(servers) - n} more: {', '.join(s.name for s in servers[n:])}"
@@ -253,7 +258,7 @@ class Introduction:
         return "\n".join([text, *([left] if left else []), *([MORE] if cut else [])])[:MOST_CHARACTERS]
 
 
-def _line(status: ServerStatus, *, finds: bool) -> str:
-    said = clean(status.description)
+def _line(server: str, words: str, *, finds: bool) -> str:
+    said = clean(words)
     said = sentences(said, OF_A_SERVER, 1) if finds else sentences(said, OF_A_LISTED_SERVER)
-    return f"- {status.name}: {said}" if said else f"- {status.name}"
+    return f"- {server}: {said}" if said else f"- {server}"

@@ -7,17 +7,18 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pml_catalog.addresses import alias, is_own, kind_of, template_alias, unaliased
 from pml_catalog.listing import LISTINGS, Kind
-from pml_catalog.naming import SEPARATOR, folded, own_name, servers_of
+from pml_catalog.naming import SEPARATOR, folded, name_of, own_name, servers_of
 from pml_catalog.paging import ServerList
 from pml_hookspecs import RpcError, TransportError
 from pml_kit.mcp.protocol import INVALID_PARAMS, RESOURCE_NOT_FOUND
 
 if TYPE_CHECKING:
+    from pml_catalog.live import LiveCatalog
+
     from . import Server
 
 QUICKLY_S = 1.0
@@ -93,7 +94,7 @@ class Features:
         servers: Mapping[str, Server],
         log: Any,
         reserved: Callable[[], Collection[str]] = frozenset,
-        named: Callable[[], Mapping[str, Collection[str]]] = lambda: MappingProxyType({}),
+        catalog: LiveCatalog | None = None,
     ) -> None:
         """Offer what ``servers`` do.
 
@@ -101,9 +102,11 @@ class Features:
             servers: By name, those there are at any time.
             log: Hears of lists that cannot be read.
             reserved: Gives the names of prompts that are the gateway's own.
-            named: Gives, by server, the URIs of resources that its tools name, which it need not list.
+            catalog: Knows, by server, the URIs of resources that its tools name, which it need not list, and what is
+                put in place of items.
         """
-        self._servers, self._log, self._reserved, self._named = servers, log, reserved, named
+        self._servers, self._log, self._reserved, self._catalog = servers, log, reserved, catalog
+        self._named: Callable[[], Mapping[str, Collection[str]]] = dict if catalog is None else catalog.pages
         self._late: set[str] = set()
         """Servers whose lists nobody waits for, as they did not come in time."""
 
@@ -283,7 +286,17 @@ class Features:
             for item in items
             if keeps is None or keeps(server.name, item[key])
         )
-        return list(_shown(kind, pairs, self._reserved() if kind == "prompts" else ()))
+        shown = _shown(kind, pairs, self._reserved() if kind == "prompts" else ())
+        return [(server, item, left) for server, item, one in shown if (left := self._left(server, kind, item, one))]
+
+    def _left(self, server: Server, kind: Kind, item: dict[str, Any], shown: dict[str, Any]) -> dict[str, Any] | None:
+        """What is left of an item for clients; None where it is withheld."""
+        if self._catalog is None:
+            return shown
+        name = name_of(server.name, "prompt" if kind == "prompts" else "resource", item[LISTINGS[kind].key])
+        left = self._catalog.said(name, server.name, shown)
+        key = LISTINGS[kind].key
+        return shown if left is shown else None if left is None else {**left, key: shown[key]}
 
     async def _of(
         self, server: Server, kind: Kind, wait_s: float | None = None, max_age_s: float | None = None

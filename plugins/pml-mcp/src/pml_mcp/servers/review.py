@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from pml_catalog.definitions import accept_stored, stored_changes
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from . import Server
 
 SCOPE = "operate"
+MOST = 200
+"""Of which is told at once: the next ones show when these are taken."""
 CHANGED = "it is not held any more, or its server says something else of it now; look at it again"
 
 
@@ -35,7 +38,7 @@ class LiveReview:
         """Of all servers, as their lists are now."""
         if SCOPE not in session.scopes:
             return ()
-        found = [one for name, server in self._servers.items() for one in _held(name, server)]
+        found = [*islice((one for name, server in self._servers.items() for one in _held(name, server)), MOST)]
         return sorted(found, key=lambda one: (one.tool, not one.locked))
 
     async def accept(self, session: Session, tool: ToolId, digest: str) -> None:
