@@ -73,7 +73,7 @@ ROUTES = {
     "POST /servers/{name:path}": "servers.disabled",
 }
 CALLS = frozenset({"POST /plans", "POST /tools/{id:path}"})
-"""Calls, which are in the history. A tool that is switched or taken has ``tools.switched_off``, ``definitions.accepted``."""
+"""Calls, which are in the history. A tool that is switched has ``tools.switched_off``, one taken, its own row."""
 
 
 def commands() -> set[str]:
