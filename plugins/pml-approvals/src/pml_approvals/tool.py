@@ -63,9 +63,9 @@ class ListApprovals:
     async def __call__(self, arguments: Mapping[str, Any], run: Run) -> Mapping[str, Any]:
         """``{"approvals": [...]}``, the newest first, each as it is kept, secrets taken out, with ``approval_id``.
 
-        With ``details`` each has ``before``: ``request``, ``answered_at`` and ``answered_by`` of what the same
-        principal was last approved of the same target; None for the first time. Whoever calls it is known to look: for
-        half a minute, calls wait for the answer.
+        With ``details`` each has ``flows``, what untrusted servers decide, and ``before``: ``request``,
+        ``answered_at`` and ``answered_by`` of what the same principal was last approved of the same target; None for
+        the first time. Whoever calls it is known to look: for half a minute, calls wait for the answer.
 
         Raises:
             InvalidArguments: The caller may not, or an argument is not as it must be.
@@ -93,9 +93,9 @@ class ListApprovals:
             *(("request",) if details else ()),
         )
         shown = {"approval_id": one.id, "principal": one.principal, **{name: one.value.get(name) for name in names}}
-        shown["flows"] = one.value.get("flows", [])
         if not details:
             return shown
+        shown["flows"] = one.value.get("flows", [])
         before = await self._requests.before(one)
         told = ("request", "answered_at", "answered_by")
         return {**shown, "before": None if before is None else {name: before.value.get(name) for name in told}}
