@@ -34,8 +34,7 @@ from typing import Any
 
 from gateway_process import GatewayProcess, KilledError, Site
 
-from pml_executor_dbos.ledger import Ledger
-from pml_executor_dbos.rows import RunRow
+from pml_executor_dbos.ledger import Ledger, RunRow
 from pml_executor_dbos.settings import Settings
 
 TASKS, WIDTH = 20, 4

@@ -16,8 +16,8 @@ __all__ = ["postgres"]
 
 
 EMPTY = """DO $$ DECLARE kept text; BEGIN
-FOR kept IN SELECT unnest(ARRAY['dbos.workflow_status', 'pml_task', 'pml_run', 'pml_worker']) LOOP
-IF to_regclass(kept) IS NOT NULL THEN EXECUTE 'TRUNCATE ' || kept || ' CASCADE'; END IF;
+FOR kept IN SELECT unnest(ARRAY['workflow_status', 'operation_outputs', 'workflow_input', 'workflow_output']) LOOP
+IF to_regclass('dbos.' || kept) IS NOT NULL THEN EXECUTE 'TRUNCATE dbos.' || kept || ' CASCADE'; END IF;
 END LOOP; END $$"""
 
 

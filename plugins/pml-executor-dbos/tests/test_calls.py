@@ -7,13 +7,10 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from durable_kit import ENTRIES, REQUEST, call, plan
+from durable_kit import KeptSteps, call
 
-from pml_executor_dbos import Settings
-from pml_executor_dbos.journal import RunJournal
-from pml_executor_dbos.ledger import Ledger
 from pml_hookspecs import CapabilityRun, CodeRun, Failure, Outcome, Status, Task
-from pml_testing.fakes import FakeCatalog, FakeServices, outcome
+from pml_testing.fakes import outcome
 
 pytestmark = pytest.mark.anyio
 CODE = CodeRun(id="c", language="python", source="…")
@@ -27,31 +24,17 @@ def once(**arguments: Any) -> Call:
 ASK: Call = ("s:ask", {})
 
 
-@pytest.fixture
-def settings(sqlite: Settings) -> Settings:
-    """The rows themselves are tested on both databases."""
-    return sqlite
-
-
-class Code:
+class Code(KeptSteps):
     """Code that makes the calls it is told to, pass after pass."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self.ledger, self.number = ledger, 0
+    def __init__(self) -> None:
+        super().__init__()
         self.waiting = True
         """Whether ``s:ask`` waits for somebody."""
         self.made: list[Call] = []
 
-    async def journal(self) -> RunJournal:
-        await self.ledger.begin("r", "w", plan(), REQUEST)
-        self.number += 1
-        rows = await self.ledger.claim("r", f"c{self.number}", "w")
-        assert rows is not None
-        services = FakeServices(catalog=FakeCatalog(ENTRIES))
-        return RunJournal("r", f"c{self.number}", self.ledger, services, rows, lambda: None)
-
     async def run(self, *calls: Call, task: Task = CODE) -> Outcome:
-        journal, numbers = await self.journal(), Counter[str]()
+        journal, numbers = self.journal(), Counter[str]()
 
         async def one(tool: str, arguments: dict[str, Any]) -> Outcome:
             numbers[tool] += 1
@@ -77,8 +60,8 @@ class Code:
 
 
 @pytest.fixture
-def code(ledger: Ledger) -> Code:
-    return Code(ledger)
+def code() -> Code:
+    return Code()
 
 
 @pytest.mark.parametrize("task", [CODE, CapabilityRun(id="c", capability_id="x"), call("c", "pml:run_code")])
@@ -118,41 +101,45 @@ async def test_code_that_calls_something_else_than_before_fails_and_the_call_is_
     assert code.made == [once(n=1), ASK]
 
 
-async def test_a_call_that_was_under_way_is_in_doubt_and_its_code_is_not(code: Code, ledger: Ledger) -> None:
-    journal, never = await code.journal(), asyncio.get_running_loop().create_future()
+async def test_a_call_that_was_under_way_is_in_doubt_and_its_code_is_not(code: Code) -> None:
+    journal, never = code.journal(), asyncio.get_running_loop().create_future()
 
     async def calling() -> Outcome:
         return await journal.keep("c/s:once#1", call("s:once#1"), lambda: never)
 
     task = asyncio.ensure_future(journal.keep("c", CODE, calling))
-    while len(await ledger.tasks("r")) < 2:  # noqa: ASYNC110 - rows tell nobody
+    while not code.rows():  # noqa: ASYNC110 - rows tell nobody
         await asyncio.sleep(0)
     journal.held = True
     task.cancel()
     await asyncio.wait([task])
-    assert {row.path: row.in_doubt for row in await ledger.tasks("r")} == {"c": False, "c/s:once#1": True}
+    assert {row.path: row.in_doubt for row in code.rows()} == {"c/s:once#1": True}
 
 
 @pytest.mark.parametrize(("tool", "again"), [("s:look", True), ("s:once", False)])
 async def test_a_call_that_its_code_gave_up_is_made_again_only_if_that_does_no_harm(
     code: Code,
-    ledger: Ledger,
     tool: str,
     again: bool,  # noqa: FBT001
 ) -> None:
-    journal, made = await code.journal(), call(f"{tool}#1", tool)
+    journal, made = code.journal(), call(f"{tool}#1", tool)
     waits = outcome("c", status=Status.INPUT_REQUIRED, failure=Failure("approval.required", "look"))
 
     async def calling() -> Outcome:
-        beside = asyncio.ensure_future(journal.keep(f"c/{tool}#1", made, asyncio.get_running_loop().create_future))
-        while len(await ledger.tasks("r")) < 2:  # noqa: ASYNC110 - rows tell nobody
-            await asyncio.sleep(0)
+        began = asyncio.Event()
+
+        async def never() -> Outcome:
+            began.set()
+            return await asyncio.get_running_loop().create_future()
+
+        beside = asyncio.ensure_future(journal.keep(f"c/{tool}#1", made, never))
+        await began.wait()
         beside.cancel()
         await asyncio.wait([beside])
         return waits
 
     await journal.keep("c", CODE, calling)
-    journal = await code.journal()
+    journal = code.journal()
 
     async def performed() -> Outcome:
         return outcome(made.id, "made")
@@ -165,7 +152,7 @@ async def test_a_call_that_its_code_gave_up_is_made_again_only_if_that_does_no_h
 
 
 async def test_code_that_may_make_no_calls_any_more_is_not_waited_for(code: Code) -> None:
-    journal, made = await code.journal(), []
+    journal, made = code.journal(), []
 
     async def called() -> Outcome:
         made.append(1)

@@ -10,13 +10,12 @@ from functools import partial
 from typing import Any
 
 import pytest
-from durable_kit import Gateway, PlanRun, call, plan
+from durable_kit import Gateway, PlanRun, Step, call, left, moved, plan
 
 from pml_executor_dbos import Dbos, Settings
-from pml_executor_dbos.ledger import Ledger
-from pml_executor_dbos.liveness import Worker
-from pml_executor_dbos.resume_tool import resume
-from pml_executor_dbos.rows import RunState
+from pml_executor_dbos.ledger import Ledger, RunState
+from pml_executor_dbos.presence import Presence
+from pml_executor_dbos.run_tools import resume
 from pml_hookspecs import (
     ExecutionId,
     Failure,
@@ -215,20 +214,6 @@ async def test_without_durable_runs_there_is_none_to_go_on_with_and_nothing_is_m
     assert not sqlite.file.exists()
 
 
-async def test_a_run_that_dbos_has_set_aside_meanwhile_is_asked_for_again(
-    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("pml_executor_dbos.engine.BEGINNING_S", 0.2)
-    engine = gateway.executor.engine
-    await engine.start()
-    await engine.ledger.begin(
-        "r1", engine.me.id, plan(), {"task": to_plain(plan()), "session": {"key": "k"}, "intent": ""}
-    )
-    looking = asyncio.ensure_future(ticking(gateway))
-    await run_is(engine.ledger, "r1", "ended")
-    looking.cancel()
-
-
 @pytest.mark.parametrize("state", ["running", "ended", "cancelled"])
 async def test_who_waits_for_a_run_that_another_gateway_has_got_is_told(gateway: Gateway, state: RunState) -> None:
     async def never(task: Task, run: Run) -> Outcome:
@@ -239,15 +224,17 @@ async def test_who_waits_for_a_run_that_another_gateway_has_got_is_told(gateway:
     async with asyncio.timeout(SOON_S):
         while not await ledger.tasks("r1"):  # noqa: ASYNC110 - rows tell nobody
             await asyncio.sleep(0.01)
-    assert await ledger.take("r1", "/other", from_worker=gateway.executor.engine.me.id)
-    if state == "ended":
-        await ledger.finish("r1", None, "/other", "ended", outcome("elsewhere", "theirs"))
-    elif state == "cancelled":
-        await ledger.cancel("r1")
-    await ledger.beat(Worker("/other", 0, "elsewhere", 1, ""))
+    other = Presence(gateway.settings, "other")
+    other.hold()
+    if state == "cancelled":
+        assert await ledger.cancel("r1")
+    else:
+        theirs = outcome("elsewhere", "theirs") if state == "ended" else None
+        moved(gateway.settings, "r1", "SUCCESS" if theirs else "PENDING", "other", theirs)
     looking = asyncio.ensure_future(ticking(gateway))
     told = await asyncio.wait_for(running, SOON_S)
     looking.cancel()
+    other.release()
     code = None if told.failure is None else told.failure.code
     assert (told.task_id, code) == (
         "plan",
@@ -255,26 +242,16 @@ async def test_who_waits_for_a_run_that_another_gateway_has_got_is_told(gateway:
     )
 
 
-async def left_by_the_dead(settings: Settings, task: Workflow, *kept: str, begun: str = "") -> None:
+def left_by_the_dead(settings: Settings, task: Workflow, *steps: Step) -> None:
     """A run of a gateway that is gone: some tasks ended, one begun."""
-    ledger = Ledger(settings)
     session = Session(key="k", principal="ada", scopes=frozenset({"a", "b"}))
-    request = {"task": to_plain(task), "session": to_plain(session), "intent": "see"}
-    await ledger.begin("r1", "/dead", task, request)
-    await ledger.claim("r1", "dead", "/dead")
-    for path in kept:
-        await ledger.started("r1", path, 0, "dead", call(path), repeatable=False)
-        await ledger.ended("r1", path, 0, "dead", outcome(path, "kept"))
-    if begun:
-        tool = next(t for t in task.tasks if t.id == begun)
-        await ledger.started("r1", begun, 0, "dead", tool, repeatable="again" in getattr(tool, "tool", ""))
-    await ledger.close()
+    left(settings, "r1", task, steps, request={"task": to_plain(task), "session": to_plain(session), "intent": "see"})
 
 
 async def test_a_dead_workers_run_is_taken_over_and_goes_on_for_whom_it_was(
     settings: Settings, gateway: Gateway
 ) -> None:
-    await left_by_the_dead(settings, plan(), "a")
+    left_by_the_dead(settings, plan(), ("ended", "a"))
     await gateway.executor.engine.start()
     looking = asyncio.ensure_future(ticking(gateway))
     ended = await run_is(gateway.executor.engine.ledger, "r1", "ended")
@@ -288,7 +265,7 @@ async def test_a_dead_workers_run_is_taken_over_and_goes_on_for_whom_it_was(
 
 
 async def test_a_task_in_doubt_is_not_run_and_the_run_says_so(settings: Settings, gateway: Gateway) -> None:
-    await left_by_the_dead(settings, plan(), "a", begun="b")
+    left_by_the_dead(settings, plan(), ("ended", "a"), ("started", "b"))
     await gateway.executor.engine.start()
     looking = asyncio.ensure_future(ticking(gateway))
     paused = await run_is(gateway.executor.engine.ledger, "r1", "paused")
@@ -300,7 +277,7 @@ async def test_a_task_in_doubt_is_not_run_and_the_run_says_so(settings: Settings
 
 
 async def test_a_task_that_may_be_repeated_is(settings: Settings, gateway: Gateway) -> None:
-    await left_by_the_dead(settings, plan(call("a"), call("b", "s:again")), "a", begun="b")
+    left_by_the_dead(settings, plan(call("a"), call("b", "s:again")), ("ended", "a"))
     await gateway.executor.engine.start()
     looking = asyncio.ensure_future(ticking(gateway))
     await run_is(gateway.executor.engine.ledger, "r1", "ended")
@@ -309,9 +286,7 @@ async def test_a_task_that_may_be_repeated_is(settings: Settings, gateway: Gatew
 
 
 async def test_a_plan_that_cannot_be_read_any_more_ends_the_run(settings: Settings, gateway: Gateway) -> None:
-    ledger = Ledger(settings)
-    await ledger.begin("r1", "/dead", plan(), {"task": {"kind": "future"}, "session": {"key": "k"}, "intent": ""})
-    await ledger.close()
+    left(settings, "r1", request={"task": {"kind": "future"}, "session": {"key": "k"}, "intent": ""})
     await gateway.executor.engine.start()
     looking = asyncio.ensure_future(ticking(gateway))
     ended = await run_is(gateway.executor.engine.ledger, "r1", "ended")
@@ -380,7 +355,6 @@ async def test_the_gateways_end_lets_tasks_end_and_leaves_the_rest_to_the_next(s
     assert row is not None
     assert row.state == "running"
     assert [(task.path, task.state) for task in await ledger.tasks("r1")] == [("a", "ended")]
-    assert await ledger.workers() == {}
     await ledger.close()
 
     following = Gateway(settings)
@@ -402,7 +376,7 @@ async def test_old_runs_are_forgotten_by_both(sqlite: Settings) -> None:
     gateway = Gateway(sqlite)
     await gateway.executor.execute(plan(), PlanRun("r1"))
     assert await gateway.executor.engine.ledger.prune(-1) == ["r1"]
-    await gateway.executor.engine._in_thread("forget", ["r1"])
+    assert await gateway.executor.engine.ledger.runs() == []
     await gateway.executor.close()
 
 

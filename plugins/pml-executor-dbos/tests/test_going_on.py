@@ -40,8 +40,8 @@ async def test_who_goes_on_is_told_how_it_went_on_though_the_gateway_looks_for_w
 
         monkeypatch.setattr(engine.ledger, name, looked_around)
 
-    for name in ("begin", "take", "claim"):
+    for name in ("run", "ready", "history"):
         looking_around(name)
     ended = await gateway.executor.execute(plan(call("a"), call("b")), PlanRun("r1", answer))
     assert ended.status is Status.OK
-    assert looks == ["begin", "take", "claim"]
+    assert looks == ["run", "ready", "history"]

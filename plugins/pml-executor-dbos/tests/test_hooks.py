@@ -5,36 +5,38 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import sqlite3
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from durable_kit import REQUEST, Gateway, PlanRun, call, plan
+from durable_kit import REQUEST, Gateway, PlanRun, left
 
 from pml_executor_dbos import Dbos, Settings, hooks
+from pml_executor_dbos.commands import check
 from pml_executor_dbos.ledger import Ledger
-from pml_executor_dbos.liveness import Worker
-from pml_executor_dbos.work_poller import WorkPoller, check
+from pml_executor_dbos.presence import Presence, is_work_left
 from pml_hookspecs import Failure, InvalidArguments, Session, Status
-from pml_kit.processes import machine
 from pml_testing.fakes import FakeServices, outcome
 
 pytestmark = pytest.mark.anyio
 IDS = ("01a1-first", "01a1-second", "02b2-third")
 
 
-async def filled(settings: Settings, *, doubt: bool = True) -> Ledger:
-    """The second run is paused, with a task in doubt if asked; the first has ended, the third is being run."""
-    ledger = Ledger(settings)
-    for id_ in IDS:
-        await ledger.begin(id_, "/w", plan(), REQUEST)
-        await ledger.claim(id_, "c", "/w")
-    await ledger.finish(IDS[0], "c", "/w", "ended", outcome("plan", {"a": 1}))
-    await ledger.started(IDS[1], "b", 0, "c", call("b"), repeatable=not doubt)
-    failure = Failure("durable.in_doubt", "Find out.")
-    await ledger.finish(IDS[1], "c", "/w", "paused", outcome("plan", None, Status.INPUT_REQUIRED, failure=failure))
-    return ledger
+DOUBT = Failure("durable.in_doubt", "Find out.")
+WAITS = outcome("plan", None, Status.INPUT_REQUIRED, failure=DOUBT)
+
+
+async def filled(settings: Settings, *begun: str) -> Ledger:
+    """The second run is paused, with a task in doubt, ``b`` if none is told; the first has ended, the third is run."""
+    left(settings, IDS[0], status="SUCCESS", came_to=outcome("plan", {"a": 1}))
+    left(settings, IDS[1], None, [("started", id_) for id_ in begun or ("b",)], status="SUCCESS", came_to=WAITS)
+    left(settings, IDS[2])
+    return Ledger(settings)
 
 
 def parsed(*words: str) -> argparse.Namespace:
@@ -138,11 +140,7 @@ async def test_what_is_decided_lets_the_run_go_on(
 
 
 async def test_a_run_goes_on_only_when_nothing_is_in_doubt_any_more(settings: Settings) -> None:
-    ledger = await filled(settings)
-    await ledger.ready(IDS[1])
-    await ledger.claim(IDS[1], "d", "/w")
-    await ledger.started(IDS[1], "c", 0, "d", call("c"), repeatable=False)
-    await ledger.finish(IDS[1], "d", "/w", "paused", outcome("plan"))
+    ledger = await filled(settings, "b", "c")
     tool, _ = hooks.pml_meta_tools(FakeServices("dbos", settings=settings))
     assert tool.call is not None
     asked = {"run_id": IDS[1], "decision": "fail"}
@@ -169,26 +167,56 @@ async def test_clients_decide_about_their_own_runs_only(sqlite: Settings) -> Non
 
 
 async def test_there_is_work_only_where_nobody_does_it(sqlite: Settings) -> None:
-    lookout = WorkPoller(sqlite)
-    assert not lookout.is_work_left()
+    assert not is_work_left(sqlite.file)
+    other = Presence(sqlite, "other")
+    other.hold()
+    left(sqlite, "r", executor="other")
+    assert not is_work_left(sqlite.file)
+    other.release()
+    assert is_work_left(sqlite.file), "its gateway is gone"
     ledger = Ledger(sqlite)
-    await ledger.runs()
-    assert not lookout.is_work_left()
-    await ledger.begin("r", "/w", plan(), REQUEST)
-    assert lookout.is_work_left(), "its worker is not known"
-    await ledger.beat(Worker("/w", 0, machine(), 1, "nobody's"))
-    assert lookout.is_work_left() is bool(machine()), "its worker is gone"
-    await ledger.leave("/w")
-    await ledger.beat(Dbos(sqlite, FakeServices()).engine.me)
-    await ledger._do("UPDATE pml_run SET worker = (SELECT id FROM pml_worker)")
-    assert not lookout.is_work_left()
-    await asyncio.sleep(1.1 * sqlite.lease)
-    assert lookout.is_work_left(), "its worker is silent"
     await ledger.cancel("r")
-    assert not lookout.is_work_left()
+    assert not is_work_left(sqlite.file)
     await ledger.ready("r")
-    assert lookout.is_work_left()
+    assert is_work_left(sqlite.file)
     await ledger.close()
+
+
+def test_a_gateway_is_there_while_its_process_lives_and_gone_when_it_is_killed(sqlite: Settings) -> None:
+    code = (
+        "import sys, time; from pml_executor_dbos import Settings; from pml_executor_dbos.presence import Presence\n"
+        f"held = Presence(Settings(database={sqlite.database!r}), 'other'); held.hold(); print('held', flush=True)\n"
+        "time.sleep(600)"
+    )
+    mine = Presence(sqlite, "me")
+    mine.hold()
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert mine.gone(["me", "other"]) == set()
+        process.kill()
+    assert mine.gone(["me", "other"]) == {"other"}
+    mine.release()
+    folder = Path(f"{sqlite.database}.gateways")
+    (folder / "old").touch()
+    (folder / "new").touch()
+    os.utime(folder / "old", (0, 0))
+    mine.hold()
+    assert sorted(file.name for file in folder.iterdir()) == ["me", "new"]
+    mine.release()
+
+
+def test_on_postgresql_a_gateway_without_a_connection_gets_a_lease(shared: str) -> None:
+    settings = Settings(database=shared, heartbeat_s=0.05)
+    mine, other = Presence(settings, "me"), Presence(settings, "other")
+    mine.hold()
+    other.hold()
+    assert mine.gone(["other"]) == set()
+    other.release()
+    assert mine.gone(["other"]) == set()
+    time.sleep(1.1 * settings.lease)
+    assert mine.gone(["other"]) == {"other"}
+    mine.release()
 
 
 async def test_a_gateway_without_work_does_not_bring_dbos_up(sqlite: Settings) -> None:
@@ -237,16 +265,16 @@ def test_without_the_executor_the_hooks_do_nothing(monkeypatch: pytest.MonkeyPat
 
 
 async def test_the_doctor_says_what_waits(settings: Settings) -> None:
-    assert check(settings).ok
+    assert (await check(settings)).ok
     ledger = await filled(settings)
-    found = check(settings)
+    found = await check(settings)
     assert (found.ok, found.detail) == (False, "1 ended, 1 paused, 1 running")
     assert "pml runs list --state paused" in found.remedy
     await ledger.close()
 
 
-def test_the_doctor_names_a_server_that_is_away() -> None:
-    found = check(Settings(database="postgresql://me:secret@127.0.0.1:1/none"))
+async def test_the_doctor_names_a_server_that_is_away() -> None:
+    found = await check(Settings(database="postgresql://me:secret@127.0.0.1:1/none"))
     assert not found.ok
     assert "127.0.0.1:1/none" in found.detail
     assert "secret" not in found.detail

@@ -6,33 +6,26 @@ import asyncio
 from typing import Any
 
 import pytest
-from durable_kit import ENTRIES, REQUEST, call, plan
+from durable_kit import ENTRIES, KeptSteps, call
 
-from pml_executor_dbos import Settings
-from pml_executor_dbos.connection import Connection, DatabaseError
 from pml_executor_dbos.journal import RunJournal, is_repeatable
-from pml_executor_dbos.ledger import Ledger
 from pml_hookspecs import CapabilityRun, CodeRun, Failure, Retry, Status, Step, Task, Workflow
-from pml_testing.fakes import FakeCatalog, FakeServices, outcome
+from pml_testing.fakes import FakeCatalog, outcome
 
 pytestmark = pytest.mark.anyio
 
 
-class Passes:
+class Passes(KeptSteps):
     """Passes over one run, one after the other."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self.ledger, self.performed, self.lost, self.number = ledger, [], 0, 0
+    def __init__(self) -> None:
+        super().__init__()
+        self.performed: list[str] = []
+        self.lost = 0
         self.gone = asyncio.Event()
-        self.services = FakeServices(catalog=FakeCatalog(ENTRIES))
 
     async def next(self, **more: Any) -> RunJournal:
-        await self.ledger.begin("r", "w", plan(), REQUEST)
-        self.number += 1
-        claim = f"c{self.number}"
-        rows = await self.ledger.claim("r", claim, "w")
-        assert rows is not None
-        return RunJournal("r", claim, self.ledger, self.services, rows, self._lost, **more)
+        return self.journal(self._lost, **more)
 
     def _lost(self) -> None:
         self.lost += 1
@@ -51,14 +44,8 @@ class Passes:
 
 
 @pytest.fixture
-def settings(sqlite: Settings) -> Settings:
-    """The rows themselves are tested on both databases."""
-    return sqlite
-
-
-@pytest.fixture
-def passes(ledger: Ledger) -> Passes:
-    return Passes(ledger)
+def passes() -> Passes:
+    return Passes()
 
 
 async def test_what_has_run_is_not_run_again(passes: Passes) -> None:
@@ -71,17 +58,17 @@ async def test_what_has_run_is_not_run_again(passes: Passes) -> None:
     assert sorted(passes.performed) == sorted(task.id for task in tasks)
 
 
-async def test_the_outcome_is_kept_before_it_is_returned(passes: Passes, ledger: Ledger) -> None:
+async def test_the_outcome_is_kept_before_it_is_returned(passes: Passes) -> None:
     journal = await passes.next()
     await passes.keep(journal, call("a"))
-    assert [(row.path, row.state) for row in await ledger.tasks("r")] == [("a", "ended")]
+    assert [(row.path, row.state) for row in passes.rows()] == [("a", "ended")]
 
 
-async def test_that_a_task_begins_is_kept_before_it_does(passes: Passes, ledger: Ledger) -> None:
+async def test_that_a_task_begins_is_kept_before_it_does(passes: Passes) -> None:
     journal = await passes.next()
 
     async def perform() -> Any:
-        (row,) = await ledger.tasks("r")
+        (row,) = passes.rows()
         assert (row.state, row.in_doubt) == ("started", True)
         return outcome("a")
 
@@ -117,22 +104,22 @@ def test_what_may_be_repeated(task: Task, repeatable: bool) -> None:  # noqa: FB
     assert is_repeatable(task, FakeCatalog(ENTRIES)) is repeatable
 
 
-async def test_only_what_must_not_be_repeated_is_in_doubt(passes: Passes, ledger: Ledger) -> None:
+async def test_only_what_must_not_be_repeated_is_in_doubt(passes: Passes) -> None:
     journal = await passes.next()
     under_way = [
         asyncio.ensure_future(journal.keep(tool, call("a", f"s:{tool}"), asyncio.get_running_loop().create_future))
         for tool in ("once", "again", "look")
     ]
-    while len(await ledger.tasks("r")) < 3:  # noqa: ASYNC110 - rows tell nobody
+    while not passes.rows():  # noqa: ASYNC110 - rows tell nobody
         await asyncio.sleep(0)
     journal.held = True
     for each in under_way:
         each.cancel()
     await asyncio.wait(under_way)
-    assert [row.path for row in await ledger.tasks("r") if row.in_doubt] == ["once"]
+    assert [row.path for row in passes.rows() if row.in_doubt] == ["once"]
     journal = await passes.next()
     await passes.keep(journal, call("again", "s:again"))
-    assert {row.path: row.attempt for row in await ledger.tasks("r")} == {"once": 1, "again": 2, "look": 1}
+    assert {row.path: row.state for row in passes.rows()} == {"once": "started", "again": "ended"}
 
 
 async def test_a_task_that_a_limit_of_the_plan_stopped_has_ended(passes: Passes) -> None:
@@ -168,7 +155,7 @@ async def test_a_held_journal_begins_nothing_and_gives_back_what_it_has(passes: 
 
 
 @pytest.mark.parametrize("by", ["held", "ending"])
-async def test_what_goes_wrong_while_the_gateway_ends_is_not_kept(passes: Passes, ledger: Ledger, by: str) -> None:
+async def test_what_goes_wrong_while_the_gateway_ends_is_not_kept(passes: Passes, by: str) -> None:
     ending: list[bool] = []
     journal = await passes.next(ending=lambda: bool(ending))
     done = asyncio.Event()
@@ -187,7 +174,7 @@ async def test_what_goes_wrong_while_the_gateway_ends_is_not_kept(passes: Passes
     journal.held = True
     task.cancel()
     await asyncio.wait([task])
-    assert [row.state for row in await ledger.tasks("r")] == ["started"]
+    assert passes.rows() == []
     assert (await passes.keep(await passes.next(), call("a", "s:again"))).status is Status.OK
 
 
@@ -216,24 +203,12 @@ async def test_what_waits_for_somebody_is_asked_again_and_so_is_the_workflow_aro
     assert passes.performed == ["a", "a"]
 
 
-async def test_a_database_that_is_away_is_waited_for(passes: Passes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pml_executor_dbos.journal.FIRST_WAIT_S", 0.01)
-    journal, write, failures = await passes.next(), passes.ledger.ended, [DatabaseError("away"), DatabaseError("away")]
-
-    async def ended(*args: Any) -> bool:
-        if failures:
-            raise failures.pop()
-        return await write(*args)
-
-    monkeypatch.setattr(passes.ledger, "ended", ended)
-    assert (await passes.keep(journal, call("a"))).status is Status.OK
-    assert [line[0] for line in passes.services.log.lines] == ["warning", "warning"]
-    assert passes.performed == ["a"]
-
-
-async def test_keeping_a_task_takes_two_transactions(passes: Passes, monkeypatch: pytest.MonkeyPatch) -> None:
-    journal, done, do = await passes.next(), [], Connection.do
-    monkeypatch.setattr(Connection, "do", lambda self, work: done.append(work) or do(self, work))
-    for i in range(20):
-        await passes.keep(journal, call(f"t{i}"), output={"content": [{"type": "text", "text": "x" * 500}]})
-    assert len(done) == 2 * 20
+async def test_a_task_takes_two_steps_and_one_where_it_may_be_repeated(passes: Passes) -> None:
+    journal = await passes.next()
+    await passes.keep(journal, call("a"))
+    await passes.keep(journal, call("b", "s:look"))
+    assert [(step["output"]["state"], step["output"]["path"]) for step in passes.steps] == [
+        ("started", "a"),
+        ("ended", "a"),
+        ("ended", "b"),
+    ]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pml_hookspecs import Task, ToolCall, Workflow, encode
 
 if TYPE_CHECKING:
-    from .rows import TaskRow
+    from .steps import TaskRow
 
 NUMBER = "#"
 MOST_CALLS = 1_000_000

@@ -5,16 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import InvalidArguments
+from pml_hookspecs import Check, InvalidArguments
 from pml_kit.offers import report_change
+from pml_kit.terminal import print_columns, print_json
 
-from .connection import DatabaseError
 from .decisions import decide, found, moment, shown, summary
-from .ledger import Ledger
+from .ledger import DatabaseError, Ledger
 from .settings import Settings
 
 if TYPE_CHECKING:
@@ -39,14 +40,11 @@ async def _ledger(services: Services) -> AsyncIterator[Ledger]:
 
 async def list_runs(arguments: argparse.Namespace, services: Services) -> int:
     """``pml runs list``."""
-    if not _exists(services):
-        _print([], ()) if not arguments.json else _print_json([])
-        return 0
+    states = (arguments.state,) if arguments.state else ()
     async with _ledger(services) as ledger:
-        states = (arguments.state,) if arguments.state else ()
-        runs = await ledger.runs(*states, limit=arguments.limit)
+        runs = await ledger.runs(*states, limit=arguments.limit) if _exists(services.settings) else []
     if arguments.json:
-        _print_json([summary(run) for run in runs])
+        print_json([summary(run) for run in runs])
         return 0
     rows = [
         [
@@ -54,7 +52,7 @@ async def list_runs(arguments: argparse.Namespace, services: Services) -> int:
             run.state,
             "" if run.outcome is None else str(run.outcome.status),
             moment(run.created_at),
-            str(run.tasks),
+            str(summary(run)["tasks"]),
             run.intent,
         ]
         for run in runs
@@ -63,8 +61,8 @@ async def list_runs(arguments: argparse.Namespace, services: Services) -> int:
     return 0
 
 
-def _exists(services: Services) -> bool:
-    file = (services.settings or Settings()).file
+def _exists(settings: Settings | None) -> bool:
+    file = (settings or Settings()).file
     return file is None or file.exists()
 
 
@@ -74,7 +72,7 @@ async def show_run(arguments: argparse.Namespace, services: Services) -> int:
         run = await found(ledger, arguments.run_id)
         told = shown(run, await ledger.tasks(run.id))
     if arguments.json:
-        _print_json({**told, "request": run.request})
+        print_json({**told, "request": run.request})
         return 0
     for name in ("id", "state", "status", "intent", "principal", "worker", "created_at", "changed_at"):
         _say(f"{name + ':':12} {told[name] if told[name] not in (None, '') else '-'}")
@@ -126,7 +124,7 @@ async def decide_run(arguments: argparse.Namespace, services: Services) -> int:
 
 def _told(arguments: argparse.Namespace, run: str, state: str, text: str, **more: Any) -> int:
     if arguments.json:
-        _print_json({"id": run, "state": state, **more})
+        print_json({"id": run, "state": state, **more})
     else:
         _say(text)
     return 0
@@ -136,17 +134,22 @@ def _say(text: str) -> None:
     sys.stdout.write(f"{text}\n")
 
 
-def _print_json(value: Any) -> None:
-    json.dump(value, sys.stdout, indent=2, ensure_ascii=False)
-    sys.stdout.write("\n")
+def _print(rows: list[list[str]], header: tuple[str, ...]) -> None:
+    print_columns(rows, header) if rows else _say("There are none.")
 
 
-def _print(rows: Iterable[Sequence[str]], header: Sequence[str]) -> None:
-    table = [list(header), *map(list, rows)]
-    if len(table) == 1:
-        _say("There are none.")
-        return
-    widths = [max(len(row[n]) for row in table) for n in range(len(header) - 1)]
-    for row in table:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
-        _say("  ".join([*cells, row[-1]]).rstrip())
+async def check(settings: Settings) -> Check:
+    """A line of ``pml plugins doctor``."""
+    title, ledger = "durable workflows", Ledger(settings)
+    try:
+        states = Counter(run.state for run in await ledger.runs()) if _exists(settings) else Counter[str]()
+    except DatabaseError as exc:
+        remedy = "Set [plugins.dbos] database to a file that can be written, or to a PostgreSQL server that is up."
+        return Check(title, False, str(exc), remedy)
+    finally:
+        await ledger.close()
+    told = ", ".join(f"{count} {state}" for state, count in sorted(states.items())) or "none yet"
+    return Check(title, not states["paused"], told, "See pml runs list --state paused." if states["paused"] else "")
+
+
+VERBS = {"list": list_runs, "show": show_run, "resume": resume_run, "cancel": cancel_run, "decide": decide_run}

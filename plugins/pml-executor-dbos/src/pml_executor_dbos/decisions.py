@@ -1,4 +1,4 @@
-"""What somebody decides about a run, from the command line or through a tool."""
+"""What somebody decides about a run, from the command line or through a tool, and how runs are shown."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from pml_hookspecs import Failure, InvalidArguments, Json, Outcome, Status
+from pml_hookspecs import Failure, InvalidArguments, Json, Outcome, Status, ToolCall, ToolId
 
 if TYPE_CHECKING:
-    from .ledger import Ledger
-    from .rows import RunRow, TaskRow
+    from .ledger import Ledger, RunRow
+    from .steps import TaskRow
 
 DECISIONS = ("repeat", "done", "fail")
 Decision = Literal["repeat", "done", "fail"]
+DECIDED = Failure(
+    "durable.decided_failed", "The gateway went down while it ran, and somebody decided that it counts as failed."
+)
 
 
 async def found(ledger: Ledger, run: str, *, principal: str | None = None) -> RunRow:
@@ -27,13 +30,12 @@ async def found(ledger: Ledger, run: str, *, principal: str | None = None) -> Ru
     Raises:
         InvalidArguments: There is none, or more than one.
     """
-    ids = await ledger.named(run) if run else []
-    if len(ids) > 1 and run not in ids:
+    rows = await ledger.named(run) if run else []
+    if len(rows) > 1:
         raise InvalidArguments(f"more than one durable run begins with {run!r}; give more of its id (pml runs list)")
-    row = await ledger.run(run if run in ids else ids[0]) if ids else None
-    if row is None or principal not in (None, row.principal):
+    if not rows or principal not in (None, rows[0].principal):
         raise InvalidArguments(f"there is no durable run {run!r}; pml runs list shows those there are")
-    return row
+    return rows[0]
 
 
 async def decide(ledger: Ledger, run: RunRow, path: str, decision: Decision, result: Json = None) -> list[TaskRow]:
@@ -60,28 +62,25 @@ async def decide(ledger: Ledger, run: RunRow, path: str, decision: Decision, res
     if task is None:
         known = ", ".join(task.path for task in doubts) or "none"
         raise InvalidArguments(f"no task {path!r} of run {run.id} is in doubt; in doubt: {known}")
-    if not await ledger.decide(run.id, task, _outcome(task, decision, result)):
-        raise InvalidArguments(f"task {path!r} of run {run.id} is not in doubt any more; look again (pml runs show)")
+    id_ = path.rpartition("/")[2]
+    await ledger.decide(run.id, task, ToolCall(id=id_, tool=ToolId(task.target)), _outcome(id_, task, decision, result))
     left = [other for other in doubts if other is not task]
     if not left and run.state == "paused":
         await ledger.ready(run.id)
     return left
 
 
-def _outcome(task: TaskRow, decision: Decision, result: Json) -> Outcome | None:
+def _outcome(id_: str, task: TaskRow, decision: Decision, result: Json) -> Outcome | None:
     if decision == "repeat":
         return None
-    id_ = task.path.rpartition("/")[2]
     now = datetime.now(UTC)
     if decision == "fail":
-        message = "The gateway went down while it ran, and somebody decided that it counts as failed."
-        failure = Failure("durable.decided_failed", message)
-        return Outcome(task_id=id_, status=Status.ERROR, started_at=now, duration_ms=0, failure=failure)
+        return Outcome(task_id=id_, status=Status.ERROR, started_at=now, duration_ms=0, failure=DECIDED)
     output = _tool_result(result) if task.kind == "tool" else result
     return Outcome(task_id=id_, status=Status.OK, started_at=now, duration_ms=0, output=output)
 
 
-def _tool_result(result: Json) -> dict[str, Any]:
+def _tool_result(result: Json) -> Json:
     if result is None:
         return {"content": []}
     text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
@@ -117,7 +116,7 @@ def summary(run: RunRow) -> dict[str, Any]:
         "status": None if run.outcome is None else str(run.outcome.status),
         "intent": run.intent,
         "principal": run.principal,
-        "tasks": run.tasks,
+        "tasks": len(run.request["task"].get("tasks", ())),
         "worker": run.worker,
         "created_at": moment(run.created_at),
         "changed_at": moment(run.changed_at),
@@ -125,11 +124,9 @@ def summary(run: RunRow) -> dict[str, Any]:
 
 
 def _state(run: RunRow, task: TaskRow) -> str:
-    if task.state == "ended" and task.outcome is not None:
+    if task.outcome is not None:
         return str(task.outcome.status)
-    if task.state == "started" and run.state == "running":
-        return "running"
-    return "in doubt" if task.in_doubt else "to run again" if task.state == "started" else "waiting"
+    return "waiting" if not task.in_doubt else "running" if run.state == "running" else "in doubt"
 
 
 def moment(at_ms: int) -> str:

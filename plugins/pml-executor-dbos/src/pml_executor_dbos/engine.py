@@ -3,38 +3,45 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import time
+import json
 import uuid
-from concurrent.futures import CancelledError
+from collections.abc import Callable
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
+from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import ExecutionId, Failure, Outcome, RunOptions, Scope, Status, Workflow, replace
+from pml_hookspecs import ExecutionId, Failure, Outcome, RunOptions, Scope, Status, Workflow, encode, replace
+from pml_kit.outcomes import ended
 from pml_kit.plain import session_from, to_plain
-from pml_kit.processes import machine, started
 
 from .journal import RunJournal
-from .ledger import Ledger
-from .liveness import LivenessMonitor, Worker
-from .passes import UNREADABLE, Pass, ended, in_doubt, lost_run, plan_of, resumed, with_ways
-from .rows import RunRow
+from .ledger import Ledger, RunRow
+from .passes import UNREADABLE, Pass, in_doubt, lost_run, plan_of, resumed, with_ways
+from .presence import Presence
 
 if TYPE_CHECKING:
     from pml_hookspecs import Run, Services
 
     from .settings import Settings
+    from .workflow import StepWriter
 
 GRACE_S = 1.0
 """A client is gone: if the gateway is still there after that, it was the client that took its request back [s]."""
 CLOSING_S = 2.0
-BEGINNING_S = 10.0
-"""Longest that DBOS takes to begin with a run that it was given [s]."""
-FAULT = "The durable run failed for a fault of its own; the gateway's log has it."
-ELSEWHERE = "execution.elsewhere"  # as the contract of executors has it
-LEFT = ("task.cancelled", "The gateway went down; the run goes on with the next one.")
+RECORDING_S = 0.01
+THREADS = 16
+"""Rows that are written at a time."""
+FIRST_WAIT_S, MOST_WAIT_S = 0.2, 5.0
+FAULT = Failure("executor.fault", "The durable run failed for a fault of its own; the gateway's log has it.")
+ELSEWHERE, GIVEN_UP = "execution.elsewhere", "execution.given_up"  # as the gateway has them
+LEFT = Failure("task.cancelled", "The gateway went down; the run goes on with the next one.")
+TAKEN_BACK = Failure("task.cancelled", "The request was taken back.")
 _inside: ContextVar[str | None] = ContextVar("pml_durable_run", default=None)  # that this is part of
 _alone: ContextVar[str | None] = ContextVar("pml_durable_alone", default=None)  # gone on with here, for nobody
+
+now = partial(datetime.now, UTC)
 
 
 class Engine:
@@ -43,17 +50,15 @@ class Engine:
     def __init__(self, settings: Settings, services: Services, main: asyncio.Task[Any] | None = None) -> None:
         """``main``: the task that the gateway's life is bound to."""
         self._settings, self._services, self._log, self._main = settings, services, services.log, main
-        self.ledger = Ledger(settings)
-        self.me = Worker(f"{settings.worker}/{uuid.uuid4().hex[:12]}", 0, machine(), pid := os.getpid(), started(pid))
-        self._watch = LivenessMonitor(settings.lease, self.me)
+        self.ledger, self.me = Ledger(settings), uuid.uuid4().hex
+        self._presence = Presence(settings, self.me)
         self._passes: dict[str, Pass] = {}
-        self._resumed: dict[str, float] = {}
         self._starting = asyncio.Lock()
         self._background: set[asyncio.Task[Any]] = set()
+        self._writing: set[asyncio.Task[Any]] = set()
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="pml-durable")
         self._loop: asyncio.AbstractEventLoop | None = None
         self.up, self.closing = False, False
-
-    # Life
 
     async def start(self) -> None:
         """Bring DBOS up, once; it is imported here.
@@ -67,20 +72,23 @@ class Engine:
             if self.closing:
                 raise RuntimeError("the gateway is ending")
             self._loop = asyncio.get_running_loop()
-            await self.ledger.beat(self.me)
-            await asyncio.get_running_loop().run_in_executor(None, self._launch)
+            await self._in_thread(self._launch)
             self.up = True
             if self._settings.keep_days:
-                await self._prune()
+                await self.ledger.prune(self._settings.keep_days)
 
     def _launch(self) -> None:
         from . import workflow
+        from .presence import prepare
 
         if workflow.perform is not None:
             raise RuntimeError("another gateway of this process runs durable workflows")
+        if self._settings.file is not None:
+            prepare(self._settings.file)
+        self._presence.hold()
         workflow.perform = self._performed
         try:
-            workflow.launch(self._settings, self.me.id, self._log)
+            workflow.launch(self._settings, self.me, self._log)
         except BaseException:
             workflow.perform = None
             raise
@@ -88,10 +96,6 @@ class Engine:
     def is_ending(self) -> bool:
         """Whether the gateway has been told to end: it stops its servers before it tells us."""
         return self.closing or (self._main is not None and self._main.cancelling() > 0)
-
-    async def _prune(self) -> None:
-        if runs := await self.ledger.prune(self._settings.keep_days):
-            await self._in_thread("forget", runs)
 
     async def close(self) -> None:
         """Let tasks under way end, begin no others, and leave what is not done to the next gateway."""
@@ -102,40 +106,33 @@ class Engine:
         draining = [asyncio.ensure_future(p.journal.drained()) for p in passes if p.journal is not None]
         if draining:
             await asyncio.wait(draining, timeout=self._settings.drain_s)
-        for waiting in draining:
-            waiting.cancel()
+        if self._writing:  # while their runs are under way, for DBOS lets nobody else write
+            await asyncio.wait(set(self._writing), timeout=CLOSING_S)
         for each in passes:
             each.stop()
-        for task in self._background:
+        for task in (*draining, *self._background):
             task.cancel()
         under_way = [p.work for p in passes if p.work is not None] + [*self._background, *draining]
         if under_way:
             await asyncio.wait(under_way, timeout=CLOSING_S)
+        await self.ledger.close()
         if self.up:
             from . import workflow
 
             workflow.perform = None
             self.up = False
-            await self.ledger.leave(self.me.id)
-            stopping = asyncio.get_running_loop().run_in_executor(None, workflow.shut_down)
-            await asyncio.wait((stopping,), timeout=CLOSING_S)
-        await self.ledger.close()
+            await asyncio.wait((asyncio.ensure_future(self._in_thread(workflow.shut_down)),), timeout=CLOSING_S)
+        self._presence.release()
+        self._threads.shutdown(wait=False)
 
-    async def _in_thread(self, name: str, *args: Any) -> Any:
-        """Call a blocking function of :mod:`workflow`; outside of any run's context, which DBOS would write into."""
-        from . import workflow
-
-        return await asyncio.get_running_loop().run_in_executor(None, getattr(workflow, name), *args)
+    async def _in_thread(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Call a blocking function, outside of any run's context, which DBOS would write into."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, function, *args)
 
     def _soon(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
-        task.add_done_callback(self._was_done)
-
-    def _was_done(self, task: asyncio.Task[Any]) -> None:
-        self._background.discard(task)
-        if not task.cancelled() and (problem := task.exception()) is not None:
-            self._log.warning("durable runs cannot be looked after", problem=str(problem))
+        task.add_done_callback(self._background.discard)
 
     # A run that somebody waits for
 
@@ -144,53 +141,56 @@ class Engine:
         if run.dry_run or (run.parent is not None and _inside.get() is not None):
             # Nothing of a rehearsal is worth keeping; inside another durable run, that one keeps everything.
             return await run.dispatch(replace(task, durable=False))
-        mine = self._passes.get(run.id)
-        if mine is not None and mine.run is None:
-            if _alone.get() == run.id:
-                return await self._go(mine, run)
+        before = self._passes.get(run.id)
+        if before is not None and before.run is None and _alone.get() == run.id:
+            return await self._go(before, run)
+        elsewhere = ended(
+            task, now(), Status.ERROR, failure=Failure(ELSEWHERE, f"Run {run.id} is gone on with by its executor.")
+        )
+        if before is not None:
             # Somebody else of this gateway found it as well: who goes on with it records it.
-            await asyncio.wait((mine.done,))
-            return ended(task, Status.ERROR, Failure(ELSEWHERE, f"Run {run.id} is gone on with by its executor."))
+            await asyncio.wait((before.done,))
+            return elsewhere
         await self.start()
-        request = {"task": to_plain(task), "session": to_plain(run.session), "intent": run.intent}
-        mine = Pass(task, asyncio.get_running_loop().create_future(), run, copy_context())
-        self._passes[run.id] = mine
+        row = await self.ledger.run(run.id)
+        if row is not None and row.state == "ended" and row.outcome is not None:
+            return replace(row.outcome, task_id=task.id)
+        if run.id in self._passes or (row is not None and row.state not in ("paused", "cancelled")):
+            return elsewhere
+        mine = self._passes[run.id] = Pass(task, asyncio.get_running_loop().create_future(), run, copy_context())
         try:
-            new = await self.ledger.begin(run.id, self.me.id, task, request)
-            if not new and (known := await self._known(run.id, task)) is not None:
-                del self._passes[run.id]
-                return known
+            await self._begin(run, task, row)
             mine.ours = True
-            await (self._in_thread("start", run.id) if new else self._resume(run.id))
             outcome = await asyncio.shield(mine.done)
+            await self._recorded(run.id)
         except asyncio.CancelledError:
             self._abandoned(run.id, mine)
             raise
-        except Exception:
-            self._passes.pop(run.id, None)
-            await self.ledger.cancel(run.id)
-            raise
-        self._forget(run.id, mine)
-        return outcome
+        else:
+            return outcome
+        finally:
+            if mine.work is None and self._passes.get(run.id) is mine and not mine.held:
+                del self._passes[run.id]
+
+    async def _begin(self, run: Run, task: Workflow, row: RunRow | None) -> None:
+        from .workflow import start
+
+        if row is None:
+            request = {"task": to_plain(task), "session": to_plain(run.session), "intent": run.intent}
+            await self._in_thread(start, run.id, encode(request).decode())
+        else:
+            await self.ledger.ready(run.id)
+
+    async def _recorded(self, run: str) -> None:
+        """Wait until DBOS has how a run came out, a moment after us: who is told may ask for it at once."""
+        while not self.closing and (row := await self.ledger.run(run)) is not None:
+            if row.state != "running" or row.worker != self.me:
+                return
+            await asyncio.sleep(RECORDING_S)
 
     def has(self, run: str) -> bool:
         """Whether this gateway is at work on it, or somebody waits for it here."""
         return run in self._passes
-
-    def _forget(self, run: str, mine: Pass) -> None:
-        """A pass that never began here leaves nothing; any other takes itself off."""
-        if mine.work is None and self._passes.get(run) is mine:
-            del self._passes[run]
-
-    async def _known(self, run: str, task: Workflow) -> Outcome | None:
-        """Why a run that exists is not gone on with here; None when it is."""
-        # At once: were it ready in between, whoever looks for such runs could have it, this gateway too.
-        if await self.ledger.take(run, self.me.id, waiting=True):
-            return None
-        row = await self.ledger.run(run)
-        if row is not None and row.state == "ended" and row.outcome is not None:
-            return replace(row.outcome, task_id=task.id)
-        return ended(task, Status.ERROR, Failure(ELSEWHERE, f"Run {run} is being run by another gateway."))
 
     def _abandoned(self, run: str, mine: Pass) -> None:
         """Nobody waits any more: the client took its request back or left, or the gateway is about to end."""
@@ -205,12 +205,13 @@ class Engine:
             return
         self._log.info("durable run cancelled: whoever asked for it took the request back", run=run)
         await self.ledger.cancel(run)
-        mine.stop(ended(mine.task, Status.CANCELLED, Failure("task.cancelled", "The request was taken back.")))
-        self._forget(run, mine)
+        mine.stop(ended(mine.task, now(), Status.CANCELLED, failure=TAKEN_BACK))
+        if mine.work is None and self._passes.get(run) is mine:
+            del self._passes[run]
 
     # What DBOS calls
 
-    def _performed(self, run: str) -> str:
+    def _performed(self, run: str, request: str, steps: StepWriter) -> str:
         """Run ``run`` in the gateway's loop; called in a thread of DBOS's."""
         from .workflow import WorkflowInterrupt
 
@@ -218,89 +219,81 @@ class Engine:
         if loop is None or loop.is_closed() or self.closing:
             raise WorkflowInterrupt
         try:
-            return asyncio.run_coroutine_threadsafe(self._perform(run), loop).result()
+            return asyncio.run_coroutine_threadsafe(self._perform(run, json.loads(request), steps), loop).result()
         except CancelledError as exc:
             raise WorkflowInterrupt from exc
 
-    async def _perform(self, run: str) -> str:
+    async def _perform(self, run: str, request: dict[str, Any], steps: StepWriter) -> str:
         while (mine := self._passes.get(run)) is not None and mine.work is not None:
             await asyncio.wait((mine.work,))  # a pass that was stopped, and the run resumed before it was over
         if self.closing:
             raise asyncio.CancelledError
-        row: RunRow | None = None
+        alone = mine is None
         if mine is None:
-            row = await self.ledger.run(run)
-            if row is None or row.state not in ("running", "ready"):
-                return await self._not_to_be_run(run, row)
-            mine = self._passes[run] = Pass(plan_of(row), asyncio.get_running_loop().create_future(), ours=True)
-        mine.work = asyncio.current_task()
+            mine = self._passes[run] = Pass(plan_of(request), asyncio.get_running_loop().create_future(), ours=True)
+        mine.work, mine.steps = asyncio.current_task(), steps
         try:
-            outcome = await (self._alone(run, mine, row) if row is not None else self._waited_for(mine))
-            return await self._finish(run, mine, outcome)
-        except asyncio.CancelledError:
-            await self._stopped(run, mine)
-            raise
+            mine.ending = await (self._alone(run, mine, request) if alone else self._waited_for(mine))
+            if mine.ending.status is Status.INPUT_REQUIRED:
+                self._log.warning(
+                    "a durable run waits", run=run, why=str(mine.ending.failure and mine.ending.failure.message)
+                )
         except Exception:
             self._log.exception("a durable run failed", run=run)
-            fault = ended(mine.task, Status.ERROR, Failure("executor.fault", FAULT))
-            await self.ledger.finish(run, mine.claim, self.me.id, "ended", fault)
-            mine.ending = fault
-            return str(Status.ERROR)
+            mine.ending = ended(mine.task, now(), Status.ERROR, failure=FAULT)
         finally:
-            self._resumed.pop(run, None)
             if self._passes.get(run) is mine:
                 del self._passes[run]
             if not mine.done.done():
-                mine.done.set_result(mine.ending or ended(mine.task, Status.CANCELLED, Failure(*LEFT)))
-
-    async def _not_to_be_run(self, run: str, row: RunRow | None) -> str:
-        if row is not None and row.state in ("paused", "cancelled"):
-            await self._in_thread("set_aside", run)
-            raise asyncio.CancelledError
-        return "unknown" if row is None or row.outcome is None else str(row.outcome.status)
+                mine.done.set_result(mine.ending or ended(mine.task, now(), Status.CANCELLED, failure=LEFT))
+        return encode(to_plain(mine.ending)).decode()
 
     async def _waited_for(self, mine: Pass) -> Outcome:
         if mine.run is None:  # left before it began
             raise asyncio.CancelledError
         return await asyncio.get_running_loop().create_task(self._go(mine, mine.run), context=mine.context)
 
-    async def _alone(self, run: str, mine: Pass, row: RunRow) -> Outcome:
+    async def _alone(self, run: str, mine: Pass, request: dict[str, Any]) -> Outcome:
         """Go on with a run that nobody waits for."""
-        self._log.info("going on with a durable run", run=run, intent=row.intent)
+        self._log.info("going on with a durable run", run=run, intent=request["intent"])
         _alone.set(run)  # for this task, which does nothing else
-        return await self.again(run, mine.task, row)
+        return await self.again(run, mine.task, request)
 
-    async def again(self, run: str, task: Workflow, row: RunRow) -> Outcome:
+    async def again(self, run: str, task: Workflow, request: dict[str, Any]) -> Outcome:
         """Run ``task`` through the chain, which comes back to :meth:`run`."""
         if task is UNREADABLE:
             raise ValueError(f"what was kept of run {run} is no plan of this version")
         record = await self._services.store.executions.get(ExecutionId(run), Scope(principals=None))
+        if record is not None and record.failure is not None and record.failure.code == GIVEN_UP:
+            return ended(task, now(), Status.ERROR, failure=record.failure)
         options = RunOptions(
             id=ExecutionId(run),
-            intent=row.intent,
+            intent=request["intent"],
             dry_run=False,
             trigger="mcp" if record is None else record.trigger,
             agent=record.agent if record is not None and record.as_agent else "",
             schedule="" if record is None else record.schedule,
         )
-        return await self._services.run(task, session_from(row.request["session"]), options)
+        return await self._services.run(task, session_from(request["session"]), options)
 
     async def _go(self, mine: Pass, run: Run) -> Outcome:
         """Dispatch the plan, and keep what its tasks come to."""
-        claim = uuid.uuid4().hex
-        rows = await self.ledger.claim(run.id, claim, self.me.id)
-        if rows is None:
-            mine.stop(lost_run(mine.task, run.id))
-            raise asyncio.CancelledError
-        mine.claim = claim
+        rows, last = await self.ledger.history(run.id)
         if doubts := [row for row in rows if row.in_doubt]:
             return in_doubt(mine.task, run.id, doubts)
+        steps = mine.steps
+        if steps is None:
+            raise RuntimeError(f"run {run.id} was not begun by DBOS")
+        steps.skip(last)
 
         def lost() -> None:
             mine.hold()
             self._soon(self._displaced(run.id, mine))
 
-        mine.journal = RunJournal(run.id, claim, self.ledger, self._services, rows, lost, ending=self.is_ending)
+        async def write(row: dict[str, Any]) -> bool:
+            return await self._written(run.id, steps, row)
+
+        mine.journal = RunJournal(write, self._services, rows, lost, ending=self.is_ending)
         mine.journal.held = mine.held
         token = _inside.set(run.id)
         try:
@@ -310,88 +303,55 @@ class Engine:
         finally:
             _inside.reset(token)
 
-    async def _finish(self, run: str, mine: Pass, outcome: Outcome) -> str:
-        """Note how it came out; a run that waits is set aside."""
-        paused = outcome.status is Status.INPUT_REQUIRED
-        if paused:
-            # First, for once it is known to be paused somebody may resume it. Set aside it can be requeued, as it could
-            # not if DBOS had a result.
-            await self._in_thread("set_aside", run)
-        ours = await self.ledger.finish(run, mine.claim, self.me.id, "paused" if paused else "ended", outcome)
-        mine.done.set_result(outcome)
-        if ours and paused:
-            why = "" if outcome.failure is None else outcome.failure.message
-            self._log.warning("a durable run waits", run=run, why=why)
-        if not ours or paused:
-            raise asyncio.CancelledError
-        return str(outcome.status)
+    async def _written(self, run: str, steps: StepWriter, row: dict[str, Any]) -> bool:
+        """Write, however long the database is away: a plan must not fail, or run unrecorded, for that."""
+        from .workflow import LostRunError
 
-    async def _stopped(self, run: str, mine: Pass) -> None:
-        """The work was cancelled: by us for good, by the end of the gateway, or since another worker has the run."""
-        row = await self.ledger.run(run) if mine.ending is not None and self.up and not self.closing else None
-        if row is not None and row.state == "cancelled":
-            await self._in_thread("set_aside", run)
+        wait_s = FIRST_WAIT_S
+        while True:
+            try:
+                writing = asyncio.ensure_future(self._in_thread(steps.write, row))
+                self._writing.add(writing)
+                writing.add_done_callback(self._writing.discard)
+                await asyncio.shield(writing)
+            except LostRunError:
+                return False
+            except Exception as exc:
+                self._log.warning("a durable run waits for its database", run=run, problem=str(exc))
+            else:
+                return True
+            await asyncio.sleep(wait_s)
+            wait_s = min(2 * wait_s, MOST_WAIT_S)
 
     # What goes on with nobody asking
 
     async def tick(self) -> None:
-        """Give a sign of life, let go of runs that are not ours any more, and take up those that nobody has."""
+        """Let go of runs that are not ours any more, and put those back on the queue whose gateways are gone."""
         if self.closing:
             return
-        await self.ledger.beat(self.me)
-        owners = await self.ledger.owners()
-        await self._let_go(owners)
-        for run, (state, _, _) in owners.items():
-            if state == "ready" and await self.ledger.take(run, self.me.id):
-                await self._resume(run)
-        workers = await self.ledger.workers()
-        dead = self._watch.dead(workers)
-        for run, (state, worker, claim) in owners.items():
-            left = worker in dead or worker not in workers
-            if state == "running" and left and await self.ledger.take(run, self.me.id, from_worker=worker):
-                self._log.warning("taking over a durable run", run=run, worker=worker)
-                await self._resume(run)
-            elif worker == self.me.id and claim is None and run not in self._passes:
-                await self._resume_again(run)
-        for worker in dead:
-            await self._bury(worker)
+        from .workflow import recover
 
-    async def _let_go(self, owners: dict[str, tuple[Any, str, str | None]]) -> None:
-        for run, mine in list(self._passes.items()):
-            _, worker, claim = owners.get(run, ("", "", None))
-            ours = worker == self.me.id and mine.claim in (None, claim)
-            if not ours and not mine.done.done():
-                await self._displaced(run, mine)
+        await self._in_thread(self._presence.hold)
+        ours = {run: mine for run, mine in self._passes.items() if mine.ours}
+        for run, row in (await self.ledger.some(ours)).items():
+            if row.state != "ready" and (row.state != "running" or row.worker != self.me):
+                self._displace(row, ours[run])
+        if gone := await self._in_thread(self._presence.gone, await self.ledger.workers()):
+            self._log.warning("taking over durable runs", workers=sorted(gone))
+            await self._in_thread(recover, gone)
 
     async def _displaced(self, run: str, mine: Pass) -> None:
+        if (row := await self.ledger.run(run)) is not None:
+            self._displace(row, mine)
+
+    def _displace(self, row: RunRow, mine: Pass) -> None:
         """The run is not ours any more: stop, and tell whoever waits what became of it."""
-        row = await self.ledger.run(run)
-        beginning = mine.claim is None and (row is None or (row.worker == self.me.id and row.state == "running"))
-        if mine.done.done() or beginning or not mine.ours:
+        if mine.done.done():
             return
-        if row is not None and row.state == "cancelled":
-            failure = Failure("durable.cancelled", f"Run {run} was cancelled (pml runs cancel).")
-            mine.stop(ended(mine.task, Status.CANCELLED, failure))
-        elif row is not None and row.state in ("ended", "paused") and row.outcome is not None:
-            mine.stop(replace(row.outcome, task_id=mine.task.id))  # we were silent, and another gateway had it
-        else:
-            mine.stop(lost_run(mine.task, run))
-
-    async def _resume_again(self, run: str) -> None:
-        """Nobody has begun with a run of ours. After a while DBOS is asked again: it may have set it aside since."""
-        now = time.monotonic()
-        if now - self._resumed.setdefault(run, now) > BEGINNING_S:
-            await self._resume(run)
-
-    async def _resume(self, run: str) -> None:
-        self._resumed[run] = time.monotonic()
-        if not await self._in_thread("requeue", run):  # its worker died before DBOS heard of it
-            await self._in_thread("start", run)
-
-    async def _bury(self, worker: str) -> None:
-        """A dead worker's runs are in other hands: forget it. What ended just before it died DBOS is told now."""
-        for run in await self._in_thread("left_by", worker):
-            row = await self.ledger.run(run)
-            if row is not None and row.state != "running":
-                await self._in_thread("requeue" if row.state == "ended" else "set_aside", run)
-        await self.ledger.leave(worker)
+        if row.state == "cancelled":
+            failure = Failure("durable.cancelled", f"Run {row.id} was cancelled (pml runs cancel).")
+            mine.stop(ended(mine.task, now(), Status.CANCELLED, failure=failure))
+        elif row.outcome is not None:
+            mine.stop(replace(row.outcome, task_id=mine.task.id))  # another gateway had it
+        elif mine.work is not None:
+            mine.stop(lost_run(mine.task, row.id))

@@ -5,11 +5,11 @@ Imported by every ``pml --help``, so nothing heavy is.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import Check, InvalidArguments, MetaTool, hookimpl
+from pml_hookspecs import Check, MetaTool, hookimpl
 
 from .executor import Dbos
 from .settings import Settings
@@ -82,17 +82,24 @@ async def _watching(services: Services) -> AsyncIterator[None]:
 
 
 async def _watch(dbos: Dbos, log: Any) -> None:
+    """Until the executor is closed: take up runs that nobody has. Brings DBOS up only when there are some."""
     import asyncio
 
-    while True:
-        await asyncio.sleep(QUIET_S)
+    problem = ""
+    await asyncio.sleep(QUIET_S)
+    while not dbos.closed:
         try:
-            from .work_poller import watch
-        except (ImportError, OSError) as exc:  # no file can be opened just now
-            log.warning("durable runs are not looked after yet; tried again soon", problem=str(exc))
-        else:
-            break
-    await watch(dbos, log)
+            from .presence import is_work_left
+
+            if dbos.is_up or await asyncio.to_thread(is_work_left, dbos.settings.file):
+                await dbos.engine.start()
+                await dbos.engine.tick()
+            problem = ""
+        except Exception as exc:
+            # Whatever the database has today, the gateway serves on, and the next look may do.
+            if problem != (problem := str(exc) or repr(exc)):
+                log.warning("durable runs cannot be looked after", problem=problem)
+        await asyncio.sleep(dbos.settings.heartbeat_s)
 
 
 @hookimpl
@@ -100,27 +107,12 @@ def pml_meta_tools(services: Services) -> Iterable[MetaTool]:
     """``decide_durable_task``, for clients whose users decide there, and ``resume_durable_run``."""
 
     async def call(arguments: Mapping[str, Any], run: Run) -> Mapping[str, Any]:
-        from .connection import DatabaseError
-        from .decisions import DECISIONS, decide, found
-        from .ledger import Ledger
+        from .run_tools import decide_task
 
-        decision = arguments.get("decision")
-        if decision not in DECISIONS:
-            raise InvalidArguments(f"decision must be one of {', '.join(DECISIONS)}, not {decision!r}")
-        ledger = Ledger(services.settings or Settings())
-        try:
-            principal = None if SYSTEM in run.session.scopes else run.session.principal
-            row = await found(ledger, str(arguments.get("run_id", "")), principal=principal)
-            left = await decide(ledger, row, str(arguments.get("path", "")), decision, arguments.get("result"))
-            now = await ledger.run(row.id)
-        except DatabaseError as exc:
-            raise InvalidArguments(str(exc)) from exc
-        finally:
-            await ledger.close()
-        return {"run_id": row.id, "state": now.state if now else "unknown", "in_doubt": [task.path for task in left]}
+        return await decide_task(arguments, run, services.settings or Settings(), SYSTEM)
 
     async def resume(arguments: Mapping[str, Any], run: Run) -> Mapping[str, Any]:
-        from .resume_tool import resume
+        from .run_tools import resume
 
         return await resume(arguments, run, Dbos.latest, SYSTEM)
 
@@ -136,14 +128,14 @@ def pml_commands(subcommands: Any) -> None:
     about = "durable workflows: list, show, resume, cancel, decide"
     runs = subcommands.add_parser("runs", help=about, description="Look at durable workflows, and steer them.")
     verbs = runs.add_subparsers(dest="verb", required=True, metavar="VERB")
-    listing = _verb(verbs, "list", _list, "all of them, the newest first")
+    listing = _verb(verbs, "list", "all of them, the newest first")
     listing.add_argument("--state", choices=STATES, help="only those")
     listing.add_argument("--limit", type=int, default=50, metavar="N", help="at most so many")
     listing.add_argument("--long", action="store_true", help="whole ids")
-    _named(_verb(verbs, "show", _show, "one of them, with its tasks"))
-    _named(_verb(verbs, "resume", _resume, "go on with one that is paused or cancelled"))
-    _named(_verb(verbs, "cancel", _cancel, "begin no further task of it"))
-    deciding = _verb(verbs, "decide", _decide, "say what happened to a task that was running at a crash")
+    _named(_verb(verbs, "show", "one of them, with its tasks"))
+    _named(_verb(verbs, "resume", "go on with one that is paused or cancelled"))
+    _named(_verb(verbs, "cancel", "begin no further task of it"))
+    deciding = _verb(verbs, "decide", "say what happened to a task that was running at a crash")
     _named(deciding)
     deciding.add_argument("path", metavar="PATH", help="the task, as pml runs show names it")
     deciding.add_argument(
@@ -154,10 +146,15 @@ def pml_commands(subcommands: Any) -> None:
     deciding.add_argument("--result", metavar="JSON", help="for done: what it came to")
 
 
-def _verb(verbs: Any, name: str, function: Any, about: str) -> argparse.ArgumentParser:
+def _verb(verbs: Any, name: str, about: str) -> argparse.ArgumentParser:
+    async def run_with(arguments: argparse.Namespace, services: Services) -> int:
+        from .commands import VERBS
+
+        return await VERBS[name](arguments, services)
+
     parser: argparse.ArgumentParser = verbs.add_parser(name, help=about, description=about[0].upper() + about[1:] + ".")
     parser.add_argument("--json", action="store_true", help="one JSON document")
-    parser.set_defaults(run_with=function)
+    parser.set_defaults(run_with=run_with)
     return parser
 
 
@@ -165,39 +162,13 @@ def _named(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run_id", metavar="ID", help="of the run, or its beginning")
 
 
-async def _list(arguments: argparse.Namespace, services: Services) -> int:
-    from .commands import list_runs
-
-    return await list_runs(arguments, services)
-
-
-async def _show(arguments: argparse.Namespace, services: Services) -> int:
-    from .commands import show_run
-
-    return await show_run(arguments, services)
-
-
-async def _resume(arguments: argparse.Namespace, services: Services) -> int:
-    from .commands import resume_run
-
-    return await resume_run(arguments, services)
-
-
-async def _cancel(arguments: argparse.Namespace, services: Services) -> int:
-    from .commands import cancel_run
-
-    return await cancel_run(arguments, services)
-
-
-async def _decide(arguments: argparse.Namespace, services: Services) -> int:
-    from .commands import decide_run
-
-    return await decide_run(arguments, services)
-
-
 @hookimpl
-def pml_checks(services: Services) -> Iterable[Check]:
+def pml_checks(services: Services) -> Iterable[Awaitable[Check]]:
     """Whether the database can be used, and whether runs wait for somebody."""
-    from .work_poller import check
+    return [_checked(services.settings or Settings())]
 
-    return [check(services.settings or Settings())]
+
+async def _checked(settings: Settings) -> Check:
+    from .commands import check
+
+    return await check(settings)

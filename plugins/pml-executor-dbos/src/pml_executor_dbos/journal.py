@@ -6,7 +6,8 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NoReturn
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pml_hookspecs import (
     CapabilityRun,
@@ -20,17 +21,15 @@ from pml_hookspecs import (
     Workflow,
     replace,
 )
+from pml_kit.outcomes import ended
 
 from .calls import CallMatcher, around
-from .connection import DatabaseError
+from .steps import TaskRow, row_of
 
 if TYPE_CHECKING:
     from pml_hookspecs import Catalog, Services
 
-    from .ledger import Ledger
-    from .rows import TaskRow
-
-FIRST_WAIT_S, MOST_WAIT_S = 0.2, 5.0
+Row = Callable[..., dict[str, Any]]
 DIVERGED = (
     "This code was gone on with, and called something else than when it ran before, so that what it did then does not "
     "fit any more; the call was not made. Look at what it did (pml runs show). Code of durable plans has to make the "
@@ -67,27 +66,23 @@ class RunJournal:
 
     def __init__(
         self,
-        run: str,
-        claim: str,
-        ledger: Ledger,
+        write: Callable[[dict[str, Any]], Awaitable[bool]],
         services: Services,
         rows: Iterable[TaskRow],
         lost: Callable[[], object],
         *,
         ending: Callable[[], bool] = bool,
     ) -> None:
-        """A journal for the holder of ``claim``.
+        """Keeps through ``write``.
 
         Args:
-            run: Which run.
-            claim: Under which tasks may be begun.
-            ledger: Where outcomes are kept.
+            write: Keeps a row of a task, however long the database is away; False when the run is not ours any more.
             services: The catalog tells which tools may be repeated.
             rows: Of the run so far; none is in doubt.
             lost: Called when somebody else has the run; it must cancel this pass.
             ending: Whether the gateway is about to end. What goes wrong then may do so only for that.
         """
-        self._run, self._claim, self._ledger, self._services, self._lost = run, claim, ledger, services, lost
+        self._write, self._services, self._lost = write, services, lost
         rows = list(rows)
         self._ended = {(row.path, row.turn): row.outcome for row in rows if row.state == "ended"}
         self._called = CallMatcher(rows)
@@ -115,15 +110,12 @@ class RunJournal:
             return known if known.task_id == task.id else replace(known, task_id=task.id)
         if self.held:
             await self._stuck(path)
-        repeatable = is_repeatable(task, self._services.catalog)
-        claim = self._claim
-        begun = await self._sure(
-            lambda: self._ledger.started(self._run, path, turn, claim, task, repeatable=repeatable, digest=digest)
-        )
-        if not begun:
+        row = partial(row_of, path, turn, task=task, digest=digest)
+        # Of what may be repeated nobody needs to know that it began.
+        if not is_repeatable(task, self._services.catalog) and not await self._write(row("started")):
             self._lost()
             await self._stuck(path)
-        return await self._performed(path, turn, task, perform)
+        return await self._performed(path, task, row, perform)
 
     async def _stuck(self, path: str) -> NoReturn:
         """Wait to be cancelled. Code that made the call waits with it, and is not waited for."""
@@ -131,27 +123,27 @@ class RunJournal:
             self._over(above)
         await _for_ever()
 
-    async def _performed(self, path: str, turn: int, task: Task, perform: Callable[[], Awaitable[Outcome]]) -> Outcome:
+    async def _performed(self, path: str, task: Task, row: Row, perform: Callable[[], Awaitable[Outcome]]) -> Outcome:
         begun_at = datetime.now(UTC)
         try:
             outcome = await self._counted(path, task, perform)
         except asyncio.CancelledError:
             if not self.held:  # a limit of the plan's own: that is how the task ended
-                await _to_its_end(self._stopped(path, turn, task, begun_at))
+                await _to_its_end(self._stopped(path, task, row, begun_at))
             raise
         if (self.held or self._ending()) and not outcome.status.good:
             await _for_ever()
         if path in self._diverged:  # whatever the code made of that
             outcome = _diverged(task)
-        await self._kept(path, turn, task, outcome)
+        await self._kept(path, task, row, outcome)
         return outcome
 
-    async def _stopped(self, path: str, turn: int, task: Task, begun_at: datetime) -> None:
+    async def _stopped(self, path: str, task: Task, row: Row, begun_at: datetime) -> None:
         # Code that waits for somebody with one call gives up those beside it, and makes them again.
-        if self._called.code_of(path) is not None and is_repeatable(task, self._services.catalog):
-            await self._ledger.put_off(self._run, path, turn, self._claim)
-        else:
-            await self._ledger.ended(self._run, path, turn, self._claim, _stopped(task, begun_at))
+        again = self._called.code_of(path) is not None and is_repeatable(task, self._services.catalog)
+        await self._write(
+            row("waiting") if again else row("ended", outcome=ended(task, begun_at, Status.CANCELLED, failure=STOPPED))
+        )
 
     async def _counted(self, path: str, task: Task, perform: Callable[[], Awaitable[Outcome]]) -> Outcome:
         """Perform, as something to wait for at the gateway's end; a workflow is what its tasks are."""
@@ -168,7 +160,7 @@ class RunJournal:
         if self._under_way.pop(path, 0) and not self._under_way:
             self._quiet.set()
 
-    async def _kept(self, path: str, turn: int, task: Task, outcome: Outcome) -> None:
+    async def _kept(self, path: str, task: Task, row: Row, outcome: Outcome) -> None:
         # What waits for something inside it has not ended; code may have gone on without that.
         within = outcome.status is not Status.OK or isinstance(task, Workflow)
         waits = outcome.status is Status.INPUT_REQUIRED or (
@@ -176,23 +168,9 @@ class RunJournal:
         )
         if waits:
             self._waiting.append(path)
-            kept = await self._sure(lambda: self._ledger.put_off(self._run, path, turn, self._claim))
-        else:
-            kept = await self._sure(lambda: self._ledger.ended(self._run, path, turn, self._claim, outcome))
-        if not kept:
+        if not await self._write(row("waiting") if waits else row("ended", outcome=outcome)):
             self._lost()
             await _for_ever()
-
-    async def _sure(self, write: Callable[[], Awaitable[bool]]) -> bool:
-        """Write, however long the database is away: a plan must not fail, or run unrecorded, for that."""
-        wait_s = FIRST_WAIT_S
-        while True:
-            try:
-                return await write()
-            except DatabaseError as exc:
-                self._services.log.warning("a durable run waits for its database", run=self._run, problem=str(exc))
-            await asyncio.sleep(wait_s)
-            wait_s = min(2 * wait_s, MOST_WAIT_S)
 
     async def drained(self) -> None:
         """Wait until no task is under way."""
@@ -200,15 +178,7 @@ class RunJournal:
 
 
 def _diverged(task: Task) -> Outcome:
-    failure = Failure("durable.diverged", DIVERGED)
-    return Outcome(task_id=task.id, status=Status.ERROR, started_at=datetime.now(UTC), duration_ms=0, failure=failure)
-
-
-def _stopped(task: Task, started_at: datetime) -> Outcome:
-    duration_ms = round((datetime.now(UTC) - started_at).total_seconds() * 1000)
-    return Outcome(
-        task_id=task.id, status=Status.CANCELLED, started_at=started_at, duration_ms=duration_ms, failure=STOPPED
-    )
+    return ended(task, datetime.now(UTC), Status.ERROR, failure=Failure("durable.diverged", DIVERGED))
 
 
 async def _to_its_end(work: Awaitable[object]) -> None:

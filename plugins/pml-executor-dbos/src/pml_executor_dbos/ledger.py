@@ -1,273 +1,200 @@
-"""The rows of durable workflows: who has which run, and what each of its tasks came to."""
+"""Runs as DBOS has them, for whoever looks at them and steers them: the gateway, its tools, the command line."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+import asyncio
+import json
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
-from pml_hookspecs import CapabilityRun, CodeRun, Outcome, PluginTask, Task, ToolCall, encode
-from pml_kit.plain import kind_of, to_plain
+from pml_hookspecs import Outcome, Status
+from pml_kit.plain import outcome_from
 
-from .connection import Connection, Execute, StatementResult
-from .liveness import Worker
-from .rows import RUN_COLUMNS, SCHEMA, TASK_COLUMNS, RunRow, RunState, TaskRow, outcome_texts, run_row, task_row
+from .presence import prepare
+from .steps import TaskRow, decision_key, row_of, task_rows
 
 if TYPE_CHECKING:
+    from pml_hookspecs import Task
+
     from .settings import Settings
 
-DAY_MS = 86_400_000
+T = TypeVar("T")
+RunState: TypeAlias = Literal["running", "ready", "paused", "ended", "cancelled"]
+"""``running``: some gateway has it. ``ready``: any gateway may go on with it. ``paused``: waits for a human.
+``ended``: has an outcome. ``cancelled``: stopped by somebody; can be resumed."""
+OPEN: dict[str, RunState] = {"PENDING": "running", "ENQUEUED": "ready", "DELAYED": "ready"}
+CANCELLED = "cancelled"
+"""Attribute of a paused run: when it was paused that was cancelled since."""
+MISSING = ("no such table", "does not exist")
 
-_START = """
-INSERT INTO pml_task (run, path, turn, state, claim, attempt, kind, target, repeatable, digest, started_at)
-SELECT id, :path, :turn, 'started', :claim, 1, :kind, :target, :repeatable, :digest, :now
-FROM pml_run WHERE id = :run AND claim = :claim{locking}
-ON CONFLICT (run, path, turn) DO UPDATE SET state = 'started', claim = :claim, attempt = pml_task.attempt + 1,
-repeatable = :repeatable, digest = :digest, started_at = :now"""
-_END = """
-UPDATE pml_task SET state = :state, outcome = :outcome, output = :output, ended_at = :now
-WHERE run = :run AND path = :path AND turn = :turn AND claim = :claim AND state = 'started'"""
-_DECIDE = """
-UPDATE pml_task SET state = :state, outcome = :outcome, output = :output, ended_at = :now
-WHERE run = :run AND path = :path AND turn = :turn AND state = 'started'
-AND NOT EXISTS (SELECT 1 FROM pml_run WHERE id = :run AND state = 'running')"""
+
+class DatabaseError(Exception):
+    """The database cannot be used. The message says which and why; it has no password in it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRow:
+    """One durable workflow."""
+
+    id: str
+    state: RunState
+    worker: str
+    """The gateway that has the run, or had it last."""
+    request: dict[str, Any]
+    """What was asked for: ``task``, ``session`` and ``intent`` as plain JSON."""
+    outcome: Outcome | None
+    """The last one: of a paused run, why it waits."""
+    created_at: int
+    """Unix time [ms]."""
+    changed_at: int
+    """Unix time [ms]."""
+
+    @property
+    def intent(self) -> str:
+        """Why it runs."""
+        return str(self.request["intent"])
+
+    @property
+    def principal(self) -> str:
+        """Whose it is."""
+        return str(self.request["session"].get("principal", "local"))
 
 
 class Ledger:
-    """Reads and writes the rows. Every method is one transaction, durable when it returns.
-
-    All raise :class:`~pml_executor_dbos.connection.DatabaseError` when the database cannot be used.
-    """
+    """All methods raise :class:`DatabaseError` when the database cannot be used."""
 
     def __init__(self, settings: Settings) -> None:
-        self._connection = Connection(settings, SCHEMA)
-        self._start = _START.format(locking=self._connection.locking)
+        self._settings = settings
+        self._thread: ThreadPoolExecutor | None = None
+        self._client: Any = None
+        self._close: Callable[[], None] = lambda: None
+
+    async def _do(self, work: Callable[[Any], T], nothing: T) -> T:
+        """What ``work`` makes of DBOS's client; ``nothing`` where there are no tables yet."""
+        self._thread = self._thread or ThreadPoolExecutor(1, thread_name_prefix="pml-durable-runs")
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._done, work, nothing)
+
+    def _done(self, work: Callable[[Any], T], nothing: T) -> T:
+        from dbos import error
+        from sqlalchemy.exc import DBAPIError
+
+        from .workflow import client
+
+        try:
+            if self._client is None:
+                if self._settings.file is not None:
+                    prepare(self._settings.file)
+                self._client, self._close = client(self._settings)
+            return work(self._client)
+        except error.DBOSException:
+            return nothing  # it has another state by now
+        except (DBAPIError, OSError) as exc:
+            problem = str(getattr(exc, "orig", exc))
+            if any(words in problem for words in MISSING):
+                return nothing
+            where = self._settings.file or self._settings.url.rpartition("@")[2]
+            raise DatabaseError(f"the database of durable workflows, {where}: {problem}") from exc
 
     async def close(self) -> None:
         """Disconnect."""
-        await self._connection.close()
-
-    async def _do(self, statement: str, **values: Any) -> StatementResult:
-        values["now"] = round(time.time() * 1000)
-        return await self._connection.do(lambda execute: execute(statement, values))
-
-    # Runs
-
-    async def begin(self, run: str, worker: str, task: Task, request: dict[str, Any]) -> bool:
-        """Note a new run that ``worker`` has; False if there is one of this id."""
-        answer = await self._do(
-            "INSERT INTO pml_run (id, state, worker, request, intent, principal, tasks, created_at, changed_at) "
-            "VALUES (:run, 'running', :worker, :request, :intent, :principal, :tasks, :now, :now) "
-            "ON CONFLICT (id) DO NOTHING",
-            run=run,
-            worker=worker,
-            request=encode(request).decode(),
-            intent=request["intent"],
-            principal=request["session"].get("principal", "local"),
-            tasks=len(getattr(task, "tasks", ())),
-        )
-        return answer.count == 1
-
-    async def claim(self, run: str, claim: str, worker: str) -> Sequence[TaskRow] | None:
-        """Make ``claim`` the only one under which tasks of the run can be begun; its tasks so far.
-
-        Returns:
-            None when the run is not to be run.
-        """
-        values = {"run": run, "claim": claim, "worker": worker, "now": round(time.time() * 1000)}
-
-        def work(execute: Execute) -> Sequence[TaskRow] | None:
-            claimed = execute(
-                "UPDATE pml_run SET claim = :claim, worker = :worker, state = 'running', changed_at = :now "
-                "WHERE id = :run AND state IN ('running', 'ready')",
-                values,
-            )
-            if not claimed.count:
-                return None
-            found = execute(f"SELECT {TASK_COLUMNS} FROM pml_task WHERE run = :run", values)  # noqa: S608 - constants
-            return [task_row(row) for row in found.rows]
-
-        return await self._connection.do(work)
-
-    async def finish(self, run: str, claim: str | None, worker: str, state: RunState, outcome: Outcome) -> bool:
-        """Note how the run came out, if it is still ours."""
-        ours = "" if claim is None else " AND claim = :claim"
-        answer = await self._do(
-            "UPDATE pml_run SET state = :state, outcome = :outcome, claim = NULL, changed_at = :now "  # noqa: S608
-            f"WHERE id = :run AND state = 'running' AND worker = :worker{ours}",
-            run=run,
-            claim=claim,
-            worker=worker,
-            state=state,
-            outcome=encode(to_plain(outcome)).decode(),
-        )
-        return answer.count == 1
-
-    async def cancel(self, run: str) -> bool:
-        """Take the run from whoever has it; False if it was not open."""
-        answer = await self._do(
-            "UPDATE pml_run SET state = 'cancelled', claim = NULL, changed_at = :now "
-            "WHERE id = :run AND state IN ('running', 'ready', 'paused')",
-            run=run,
-        )
-        return answer.count == 1
-
-    async def ready(self, run: str) -> bool:
-        """Let any worker go on with a run that is paused or cancelled; False if it is neither."""
-        answer = await self._do(
-            "UPDATE pml_run SET state = 'ready', claim = NULL, changed_at = :now "
-            "WHERE id = :run AND state IN ('paused', 'cancelled')",
-            run=run,
-        )
-        return answer.count == 1
-
-    async def take(self, run: str, worker: str, *, from_worker: str | None = None, waiting: bool = False) -> bool:
-        """Make the run ``worker``'s; of several who try, one succeeds. Whoever had it can begin no task any more.
-
-        Args:
-            run: Which.
-            worker: Whose it becomes.
-            from_worker: Who has it now; None for a run that is ready.
-            waiting: Whether it may be paused or cancelled instead of ready.
-        """
-        had = "state IN ('ready', 'paused', 'cancelled')" if waiting else "state = 'ready'"
-        if from_worker is not None:
-            had = "state = 'running' AND worker = :from_worker"
-        answer = await self._do(
-            "UPDATE pml_run SET state = 'running', worker = :worker, claim = NULL, changed_at = :now "  # noqa: S608
-            f"WHERE id = :run AND {had}",
-            run=run,
-            worker=worker,
-            from_worker=from_worker,
-        )
-        return answer.count == 1
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            await asyncio.get_running_loop().run_in_executor(thread, self._close)
+            self._client = None
+            thread.shutdown(wait=False)
 
     async def runs(self, *states: RunState, limit: int = 1000) -> list[RunRow]:
         """Newest first; without ``states``, all."""
-        chosen = ", ".join(f"'{state}'" for state in states)
-        where = f"WHERE state IN ({chosen}) " if states else ""
-        answer = await self._do(
-            f"SELECT {RUN_COLUMNS} FROM pml_run {where}ORDER BY created_at DESC, id DESC LIMIT :limit",  # noqa: S608 - constants
-            limit=limit,
-        )
-        return [run_row(row) for row in answer.rows]
+        rows = await self._listed(sort_desc=True, **({} if states else {"limit": limit}))
+        return [row for row in rows if not states or row.state in states][:limit]
 
-    async def owners(self) -> dict[str, tuple[RunState, str, str | None]]:
-        """State, worker and claim of every run that is running or ready."""
-        answer = await self._do("SELECT id, state, worker, claim FROM pml_run WHERE state IN ('running', 'ready')")
-        return {id_: (state, worker, claim) for id_, state, worker, claim in answer.rows}
+    async def some(self, ids: Iterable[str]) -> dict[str, RunRow]:
+        """Those of these ids that there are."""
+        wanted = list(ids)
+        return {row.id: row for row in await self._listed(workflow_ids=wanted)} if wanted else {}
 
     async def run(self, run: str) -> RunRow | None:
         """None when there is none."""
-        answer = await self._do(f"SELECT {RUN_COLUMNS} FROM pml_run WHERE id = :run", run=run)  # noqa: S608 - constants
-        return run_row(answer.rows[0]) if answer.rows else None
+        return (await self.some([run])).get(run)
 
-    async def named(self, beginning: str) -> list[str]:
-        """Ids that begin so, at most 2."""
-        answer = await self._do(
-            "SELECT id FROM pml_run WHERE substr(id, 1, :length) = :beginning ORDER BY id LIMIT 2",
-            beginning=beginning,
-            length=len(beginning),
-        )
-        return [row[0] for row in answer.rows]
+    async def named(self, beginning: str) -> list[RunRow]:
+        """Those whose ids begin so, at most 2, and the one that has it as its id alone."""
+        rows = await self._listed(workflow_id_prefix=beginning, limit=2)
+        return [row for row in rows if row.id == beginning] or rows
 
-    async def prune(self, keep_days: int) -> list[str]:
-        """Forget runs that ended or were cancelled longer ago; their ids."""
-        old = "state IN ('ended', 'cancelled') AND changed_at < :before"
-        values = {"before": round(time.time() * 1000) - keep_days * DAY_MS}
+    async def _listed(self, **which: Any) -> list[RunRow]:
+        from .workflow import WORKFLOW
 
-        def work(execute: Execute) -> list[str]:
-            found = execute(f"SELECT id FROM pml_run WHERE {old}", values).rows  # noqa: S608 - constants
-            execute(f"DELETE FROM pml_task WHERE run IN (SELECT id FROM pml_run WHERE {old})", values)  # noqa: S608
-            execute(f"DELETE FROM pml_run WHERE {old}", values)  # noqa: S608
-            return [row[0] for row in found]
+        return await self._do(lambda dbos: [run_row(one) for one in dbos.list_workflows(name=WORKFLOW, **which)], [])
 
-        return await self._connection.do(work)
-
-    # Tasks
-
-    async def started(
-        self, run: str, path: str, turn: int, claim: str, task: Task, *, repeatable: bool, digest: str = ""
-    ) -> bool:
-        """Note that a task begins; False if the run is not ours any more, and then it must not."""
-        answer = await self._do(
-            self._start,
-            run=run,
-            path=path,
-            turn=turn,
-            claim=claim,
-            kind=kind_of(task),
-            target=_target(task),
-            repeatable=int(repeatable),
-            digest=digest,
-        )
-        return answer.count == 1
-
-    async def ended(self, run: str, path: str, turn: int, claim: str, outcome: Outcome) -> bool:
-        """Keep a task's outcome; False if somebody else has begun it again."""
-        text, output = outcome_texts(outcome)
-        answer = await self._do(
-            _END, run=run, path=path, turn=turn, claim=claim, state="ended", outcome=text, output=output
-        )
-        return answer.count == 1
-
-    async def put_off(self, run: str, path: str, turn: int, claim: str) -> bool:
-        """A task has not run yet after all; False if somebody else has begun it."""
-        answer = await self._do(
-            _END, run=run, path=path, turn=turn, claim=claim, state="waiting", outcome=None, output=None
-        )
-        return answer.count == 1
+    async def workers(self) -> set[str]:
+        """Gateways that have runs, as far as DBOS knows."""
+        return {row.worker for row in await self._listed(status="PENDING", load_output=False)}
 
     async def tasks(self, run: str) -> list[TaskRow]:
         """The tasks of a run, in the order they began."""
-        answer = await self._do(
-            f"SELECT {TASK_COLUMNS} FROM pml_task WHERE run = :run ORDER BY started_at, path, turn",  # noqa: S608 - constants
-            run=run,
-        )
-        return [task_row(row) for row in answer.rows]
+        return (await self.history(run))[0]
 
-    async def decide(self, run: str, task: TaskRow, outcome: Outcome | None) -> bool:
-        """Settle a task in doubt: it has ended like this, or with None is to run again. False if it is not in doubt."""
-        text, output = (None, None) if outcome is None else outcome_texts(outcome)
-        answer = await self._do(
-            _DECIDE,
-            run=run,
-            path=task.path,
-            turn=task.turn,
-            state="waiting" if outcome is None else "ended",
-            outcome=text,
-            output=output,
-        )
-        return answer.count == 1
+    async def history(self, run: str) -> tuple[list[TaskRow], int]:
+        """The tasks of a run, and the number of its last step."""
 
-    # Workers
+        def work(dbos: Any) -> tuple[list[TaskRow], int]:
+            found = dbos.list_workflows(workflow_ids=[run], load_output=False)
+            steps = dbos.list_workflow_steps(run) if found else []
+            last = max((step["function_id"] for step in steps), default=0)
+            return task_rows(steps, (found[0].attributes if found else None) or {}), last
 
-    async def beat(self, worker: Worker) -> None:
-        """Give a sign of life."""
-        await self._do(
-            "INSERT INTO pml_worker (id, beat, machine, pid, born) VALUES (:id, 1, :machine, :pid, :born) "
-            "ON CONFLICT (id) DO UPDATE SET beat = pml_worker.beat + 1",
-            id=worker.id,
-            machine=worker.machine,
-            pid=worker.pid,
-            born=worker.born,
-        )
+        return await self._do(work, ([], 0))
 
-    async def workers(self) -> dict[str, Worker]:
-        """All that have not taken their leave, by id."""
-        answer = await self._do("SELECT id, beat, machine, pid, born FROM pml_worker")
-        return {row[0]: Worker(*row) for row in answer.rows}
+    async def cancel(self, run: str) -> bool:
+        """Take the run from whoever has it; False if it was not open."""
+        row = await self.run(run)
+        if row is None or row.state not in ("running", "ready", "paused"):
+            return False
+        if row.state != "paused":
+            return await self._do(lambda dbos: dbos.cancel_workflow(run) is None, False)
+        mark = {CANCELLED: row.changed_at}
+        return await self._do(lambda dbos: dbos.update_workflow_attributes(run, mark, merge=True) is None, False)
 
-    async def leave(self, worker: str) -> None:
-        """Forget a worker."""
-        await self._do("DELETE FROM pml_worker WHERE id = :id", id=worker)
+    async def ready(self, run: str) -> bool:
+        """Let any gateway go on with a run that is paused or cancelled; False if it is neither. Of several one does."""
+        row = await self.run(run)
+        if row is None or row.state not in ("paused", "cancelled"):
+            return False
+        _, last = await self.history(run)
+        return await self._do(lambda dbos: bool(dbos.rewind_workflow(run, start_step=last + 1)), False)
+
+    async def decide(self, run: str, task: TaskRow, plan: Task, outcome: Outcome | None) -> None:
+        """Settle a task in doubt: it has ended like this, or with None is to run again."""
+        row = row_of(task.path, task.turn, "waiting" if outcome is None else "ended", plan, task.digest, outcome)
+        decided = {decision_key(task.step): {**row, "kind": task.kind, "target": task.target}}
+        await self._do(lambda dbos: dbos.update_workflow_attributes(run, decided, merge=True), None)
+
+    async def prune(self, keep_days: int) -> list[str]:
+        """Forget runs that ended or were cancelled longer ago; their ids."""
+        before = (datetime.now(UTC) - timedelta(days=keep_days)).isoformat()
+        rows = await self._listed(completed_before=before)
+        old = [row.id for row in rows if row.state in ("ended", "cancelled")]
+        await self._do(lambda dbos: dbos.delete_workflows(old) if old else None, None)
+        return old
 
 
-def _target(task: Task) -> str:
-    if isinstance(task, ToolCall):
-        return task.tool
-    if isinstance(task, CodeRun):
-        return task.language
-    if isinstance(task, PluginTask):
-        return task.type
-    return task.capability_id if isinstance(task, CapabilityRun) else ""
+def run_row(status: Any) -> RunRow:
+    """As DBOS has it."""
+    outcome = outcome_from(json.loads(status.output)) if status.status == "SUCCESS" and status.output else None
+    state: RunState = OPEN.get(status.status, "ended" if status.status in ("SUCCESS", "ERROR") else "cancelled")
+    if outcome is not None and outcome.status is Status.INPUT_REQUIRED:
+        cancelled = (status.attributes or {}).get(CANCELLED) == status.completed_at
+        state = "cancelled" if cancelled else "paused"
+    return RunRow(
+        id=status.workflow_id,
+        state=state,
+        worker=status.executor_id or "",
+        request=json.loads(status.input["args"][0]),
+        outcome=outcome,
+        created_at=status.created_at,
+        changed_at=status.completed_at or status.updated_at,
+    )

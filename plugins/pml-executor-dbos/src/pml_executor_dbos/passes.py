@@ -10,14 +10,16 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import Failure, Json, Outcome, Status, Workflow, replace
+from pml_kit.outcomes import ended
 from pml_kit.plain import task_from
 
-from .rows import RunRow, TaskRow
+from .steps import TaskRow
 
 if TYPE_CHECKING:
     from pml_hookspecs import Catalog, Run
 
     from .journal import RunJournal
+    from .workflow import StepWriter
 
 RESUMED = "~resumed"
 """Key in ``Workflow.known``: no task can have such an id."""
@@ -37,9 +39,9 @@ class Pass:
     context: Context | None = None
     """The client's own, too."""
     ours: bool = False
-    """Whether the ledger says so, or said it once; until then nobody can take the run away from this pass."""
+    """Whether DBOS has it by now; until then nobody can take the run away from this pass."""
     work: asyncio.Task[Any] | None = None
-    claim: str | None = None
+    steps: StepWriter | None = None
     journal: RunJournal | None = None
     held: bool = False
     ending: Outcome | None = None
@@ -81,24 +83,19 @@ def with_ways(outcome: Outcome, run: str, catalog: Catalog) -> Outcome:
     return replace(outcome, output={**outcome.output, **told}, failure=failure)
 
 
-def plan_of(row: RunRow) -> Workflow:
+def plan_of(request: Mapping[str, Any]) -> Workflow:
     """The plan of a run; an empty one, which will fail, where what was kept cannot be read."""
     try:
-        task = task_from(row.request["task"])
+        task = task_from(request["task"])
     except (KeyError, ValueError):
         return UNREADABLE
     return task if isinstance(task, Workflow) else UNREADABLE
 
 
-def ended(task: Workflow, status: Status, failure: Failure) -> Outcome:
-    """An outcome that is not the plan's own doing."""
-    return Outcome(task_id=task.id, status=status, started_at=datetime.now(UTC), duration_ms=0, failure=failure)
-
-
 def lost_run(task: Workflow, run: str) -> Outcome:
     """For whoever waits here for a run that is another gateway's by now."""
     message = f"Another gateway has taken run {run} over; pml runs show {run} tells what becomes of it."
-    return ended(task, Status.ERROR, Failure("durable.lost", message))
+    return ended(task, datetime.now(UTC), Status.ERROR, failure=Failure("durable.lost", message))
 
 
 def in_doubt(task: Workflow, run: str, doubts: Sequence[TaskRow]) -> Outcome:
@@ -111,4 +108,4 @@ def in_doubt(task: Workflow, run: str, doubts: Sequence[TaskRow]) -> Outcome:
     )
     failure = Failure("durable.in_doubt", message, details={"run": run, "in_doubt": told})
     output: Json = {"status": "input_required", "run": run, "in_doubt": told}
-    return replace(ended(task, Status.INPUT_REQUIRED, failure), output=output)
+    return ended(task, datetime.now(UTC), Status.INPUT_REQUIRED, output=output, failure=failure)

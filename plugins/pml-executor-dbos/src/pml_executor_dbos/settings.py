@@ -10,7 +10,7 @@ from pml_hookspecs import setting
 
 FILE = "durable.db"
 LEAST_BEATS = 3
-"""A worker that missed fewer beats than this is not taken for dead."""
+"""A gateway gets so many to connect anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,18 +23,11 @@ class Settings:
         "the path of an SQLite file. Empty: durable.db in the folder PML_HOME, or in ~/.pml. Not on a network drive.",
         secret=True,
     )
-    worker: str = setting(
-        "",
-        "Name of this gateway among those that share the database; no two may have it at the same time. With a name of "
-        "its own a gateway takes up what it left as soon as it is back. Empty: a new one for each start.",
-    )
-    heartbeat_s: float = setting(
-        5.0, "How often this gateway says that it is alive, and looks for work to take up [s].", ge=0.05, le=60
-    )
+    heartbeat_s: float = setting(5.0, "How often this gateway looks for work to take up [s].", ge=0.05, le=60)
     lease_s: float = setting(
         0.0,
-        "How long another gateway may be silent before its workflows are taken over [s]; at least 3 heartbeats. 0: 3 "
-        "heartbeats. One that ran on this machine and is gone is not waited for.",
+        "On PostgreSQL: how long a gateway may be without its connection before its workflows are taken over [s]; at "
+        "least 3 heartbeats. 0: 3 heartbeats. On SQLite one that is gone is known at once.",
         ge=0,
         le=3600,
     )
@@ -45,7 +38,7 @@ class Settings:
 
     @property
     def lease(self) -> float:
-        """The silence after which a gateway is taken for dead [s]."""
+        """After which a gateway without a connection is taken for dead [s]."""
         return max(self.lease_s, LEAST_BEATS * self.heartbeat_s)
 
     @property

@@ -4,47 +4,79 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+import threading
 import time
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy
-from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer, SetWorkflowID
+from dbos import DBOS, DBOSClient, DBOSConfig, DBOSPortableJSONSerializer, SetWorkflowID, error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from .settings import Settings
 
-PLAN_FORMAT = "pml-plan-1"
+PLAN_FORMAT = "pml-plan-2"
 """DBOS hands a run only to workers of the same version: this changes when a run of an older one cannot be gone on
 with, and not with every release."""
-WORKFLOW = "pml.run"
+WORKFLOW = "pml.plan"
+LOST = (error.DBOSWorkflowConflictIDError, error.DBOSWorkflowCancelledError, error.DBOSStepNondeterminismError)
 SUBSECONDS_SINCE = (3, 42)
-OVER = frozenset({"SUCCESS", "ERROR"})
 CONNECTIONS = 10
 BUSY_MS = 30_000
 LISTENER_TURN_S = 0.25
 """A thread of DBOS's that we have no use for sees only so often that it is to stop [s]."""
 
-perform: Callable[[str], str] | None = None
-"""Runs the run of this id in the gateway of this process, and blocks meanwhile; set while there is one."""
-
-
+perform: Callable[[str, str, StepWriter], str] | None = None
+"""Runs the run of this id and request in the gateway of this process, and blocks; set while there is one."""
 _engines: list[sqlalchemy.Engine] = []
 """Engines that were given to DBOS, which does not dispose of them."""
 
 
-# Not a coroutine: DBOS would make its thread pool that of the gateway's event loop, and shut it down in the end.
-@DBOS.workflow(name=WORKFLOW, max_recovery_attempts=None)
-def durable_run(run: str) -> str:
-    """One run, from wherever it stands to its end or to where it waits; how it came out, in a word."""
-    if perform is None:
-        raise WorkflowInterrupt
-    return perform(run)
-
-
 class WorkflowInterrupt(BaseException):
     """The run is not at its end. No ``Exception``, for DBOS would take one for the end."""
+
+
+class LostRunError(Exception):
+    """The run is another gateway's by now, or was cancelled."""
+
+
+# Not a coroutine: DBOS would make its thread pool that of the gateway's event loop, and shut it down in the end.
+@DBOS.workflow(name=WORKFLOW, max_recovery_attempts=None)
+def durable_run(request: str) -> str:
+    """One run, from wherever it stands to its end or to where it waits; its outcome as JSON."""
+    if perform is None or DBOS.workflow_id is None:
+        raise WorkflowInterrupt
+    return perform(DBOS.workflow_id, request, StepWriter())
+
+
+class StepWriter:
+    """Writes steps of the workflow that makes it, from any thread but those of event loops."""
+
+    def __init__(self) -> None:
+        self._context, self._lock = copy_context(), threading.Lock()
+
+    def skip(self, steps: int) -> None:
+        """Go on behind as many steps, which an earlier pass has written."""
+        for _ in range(steps):
+            self._context.copy().run(DBOS.reserve_step)
+
+    def write(self, row: dict[str, Any]) -> None:
+        """Keep ``row`` as the next step.
+
+        Raises:
+            LostRunError: The run is not ours any more.
+        """
+        try:
+            self._context.copy().run(self._written, row)
+        except LOST as exc:
+            raise LostRunError(str(exc)) from exc
+
+    def _written(self, row: dict[str, Any]) -> None:
+        with self._lock:
+            step = DBOS.reserve_step()
+        step.run({"name": f"{row['state']} {row['path']}"}, lambda: row)
 
 
 class LogForwarder(logging.Handler):
@@ -80,14 +112,32 @@ def launch(settings: Settings, executor: str, log: Any) -> None:
         "notification_listener_polling_interval_sec": LISTENER_TURN_S,
     }
     if settings.file is not None:
-        _engines.append(_sqlite_engine(settings.url))
-        config["system_database_engine"] = _engines[-1]
+        config["system_database_engine"] = _sqlite_engine(settings.url)
     DBOS(config=config)
     DBOS.launch()
 
 
+def client(settings: Settings) -> tuple[DBOSClient, Callable[[], None]]:
+    """To look at runs and steer them, without running any; and what closes it."""
+    serializer = DBOSPortableJSONSerializer()
+    if settings.file is None:
+        made = DBOSClient(system_database_url=settings.url, serializer=serializer, retry_connection_errors=False)
+        return made, made.destroy
+    engine = _sqlite_engine(settings.url)
+    made = DBOSClient(system_database_engine=engine, serializer=serializer)
+
+    def close() -> None:
+        made.destroy()
+        if engine in _engines:
+            _engines.remove(engine)
+        engine.dispose()
+
+    return made, close
+
+
 def _sqlite_engine(url: str) -> sqlalchemy.Engine:
     engine = sqlalchemy.create_engine(url, pool_size=CONNECTIONS)
+    _engines.append(engine)
 
     @sqlalchemy.event.listens_for(engine, "connect")
     def connected(connection: Any, _record: Any) -> None:
@@ -119,36 +169,12 @@ def shut_down() -> None:
         _engines.pop().dispose()
 
 
-def start(run: str) -> None:
-    """Begin a run in this process. Of several starts of one run one does. Blocks until DBOS has it."""
+def start(run: str, request: str) -> None:
+    """Begin a run in this process. Blocks until DBOS has it."""
     with SetWorkflowID(run):
-        DBOS.start_workflow(durable_run, run)
+        DBOS.start_workflow(durable_run, request)
 
 
-def requeue(run: str) -> bool:
-    """Have a worker go on with a run; False if DBOS does not know it (any more). Blocks."""
-    status = DBOS.get_workflow_status(run)
-    if status is None:
-        return False
-    if status.status in OVER:
-        # It has a result of a pass that came too late, and takes a result for the end.
-        DBOS.delete_workflow(run)
-        return False
-    DBOS.resume_workflow(run)
-    return True
-
-
-def set_aside(run: str) -> None:
-    """Have nobody go on with a run until it is requeued. Blocks."""
-    DBOS.cancel_workflow(run)
-
-
-def left_by(worker: str) -> list[str]:
-    """Runs that DBOS believes a worker has. Blocks."""
-    pending = DBOS.list_workflows(status="PENDING", executor_id=worker, name=WORKFLOW, load_input=False)
-    return [status.workflow_id for status in pending]
-
-
-def forget(runs: list[str]) -> None:
-    """Delete what DBOS has of runs. Blocks."""
-    DBOS.delete_workflows(runs)
+def recover(executors: Iterable[str]) -> None:
+    """Put the runs of executors that are gone back on the queue. Blocks."""
+    DBOS._recover_pending_workflows(list(executors))  # noqa: SLF001 - what Conductor would call; there is no other way

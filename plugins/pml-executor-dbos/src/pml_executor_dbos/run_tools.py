@@ -1,4 +1,4 @@
-"""``resume_durable_run``: goes on with a run for a client that waits for the rest of it."""
+"""``resume_durable_run`` goes on with a run for a client that waits for the rest of it; ``decide_durable_task``."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import InvalidArguments, Outcome, Status, ToolFailed
 
-from .connection import DatabaseError
-from .decisions import found
+from .decisions import DECISIONS, decide, found
+from .ledger import DatabaseError, Ledger
 from .passes import plan_of
 
 if TYPE_CHECKING:
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from .engine import Engine
     from .executor import Dbos
-    from .rows import RunRow
+    from .ledger import RunRow
+    from .settings import Settings
 
 _beginning: set[str] = set()
 """Runs that somebody goes on with, of which the engine may not know yet."""
@@ -68,8 +69,30 @@ async def _go_on(engine: Engine, row: RunRow) -> Outcome:
         raise InvalidArguments(f"run {run} is {state}; only what is paused or cancelled can be continued")
     _beginning.add(run)
     try:
-        return await engine.again(run, plan_of(row), row)
+        return await engine.again(run, plan_of(row.request), row.request)
     except ValueError as exc:
         raise InvalidArguments(str(exc)) from exc
     finally:
         _beginning.discard(run)
+
+
+async def decide_task(arguments: Mapping[str, Any], run: Run, settings: Settings, system: str) -> Mapping[str, Any]:
+    """What became of the run once it was said what happened to a task.
+
+    Raises:
+        InvalidArguments: There is no such run or task, or not of this principal.
+    """
+    decision = arguments.get("decision")
+    if decision not in DECISIONS:
+        raise InvalidArguments(f"decision must be one of {', '.join(DECISIONS)}, not {decision!r}")
+    ledger = Ledger(settings)
+    try:
+        principal = None if system in run.session.scopes else run.session.principal
+        row = await found(ledger, str(arguments.get("run_id", "")), principal=principal)
+        left = await decide(ledger, row, str(arguments.get("path", "")), decision, arguments.get("result"))
+        now = await ledger.run(row.id)
+    except DatabaseError as exc:
+        raise InvalidArguments(str(exc)) from exc
+    finally:
+        await ledger.close()
+    return {"run_id": row.id, "state": now.state if now else "unknown", "in_doubt": [task.path for task in left]}
