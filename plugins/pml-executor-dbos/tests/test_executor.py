@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+import psycopg
 import pytest
 from durable_kit import Gateway, PlanRun, Step, call, left, moved, plan
 
@@ -454,3 +457,30 @@ class TestContract(ExecutorContract):
         async with asyncio.timeout(CLEAN_UP_S):
             while run.under_way:  # noqa: ASYNC110 - it tells nobody
                 await asyncio.sleep(0.01)
+
+
+async def test_a_run_of_the_earlier_tables_is_not_begun_again(settings: Settings) -> None:
+    statements = (
+        "CREATE TABLE pml_run (id TEXT PRIMARY KEY, state TEXT NOT NULL)",
+        "INSERT INTO pml_run VALUES ('left', 'running'), ('done', 'ended')",
+    )
+    if settings.file is None:
+        with psycopg.connect(settings.url) as connection:
+            for statement in statements:
+                connection.execute(statement)
+    else:
+        with closing(sqlite3.connect(settings.file)) as file, file:
+            for statement in statements:
+                file.execute(statement)
+    gateway = Gateway(settings)
+    try:
+        run = PlanRun(ExecutionId("left"))
+        refused = await gateway.executor.execute(plan(call("a")), run)
+        assert (refused.failure.code, run.dispatched) == ("durable.earlier_version", [])
+        new = await gateway.executor.execute(plan(call("a")), PlanRun(ExecutionId("new")))
+        assert new.status is Status.OK
+    finally:
+        await gateway.executor.close()
+        if settings.file is None:
+            with psycopg.connect(settings.url) as connection:
+                connection.execute("DROP TABLE pml_run")

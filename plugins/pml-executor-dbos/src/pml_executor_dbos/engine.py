@@ -35,6 +35,8 @@ THREADS = 16
 """Rows that are written at a time."""
 FIRST_WAIT_S, MOST_WAIT_S = 0.2, 5.0
 FAULT = Failure("executor.fault", "The durable run failed for a fault of its own; the gateway's log has it.")
+EARLIER = "durable.earlier_version"
+NOT_READ = "Run {} was begun by an earlier version. What it has done cannot be read, so it is not run again."
 ELSEWHERE, GIVEN_UP = "execution.elsewhere", "execution.given_up"  # as the gateway has them
 LEFT = Failure("task.cancelled", "The gateway went down; the run goes on with the next one.")
 TAKEN_BACK = Failure("task.cancelled", "The request was taken back.")
@@ -59,6 +61,7 @@ class Engine:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="pml-durable")
         self._loop: asyncio.AbstractEventLoop | None = None
         self.up, self.closing = False, False
+        self._earlier: frozenset[str] = frozenset()
 
     async def start(self) -> None:
         """Bring DBOS up, once; it is imported here.
@@ -79,13 +82,16 @@ class Engine:
 
     def _launch(self) -> None:
         from . import workflow
-        from .presence import prepare
+        from .presence import earlier_runs, prepare
 
         if workflow.perform is not None:
             raise RuntimeError("another gateway of this process runs durable workflows")
         if self._settings.file is not None:
             prepare(self._settings.file)
         self._presence.hold()
+        self._earlier = earlier_runs(self._settings)
+        if self._earlier:
+            self._log.warning("runs of an earlier version are not gone on with", runs=sorted(self._earlier))
         workflow.perform = self._performed
         try:
             workflow.launch(self._settings, self.me, self._log)
@@ -155,7 +161,10 @@ class Engine:
         row = await self.ledger.run(run.id)
         if row is not None and row.state == "ended" and row.outcome is not None:
             return replace(row.outcome, task_id=task.id)
-        if run.id in self._passes or (row is not None and row.state not in ("paused", "cancelled")):
+        if run.id in self._earlier:
+            elsewhere = ended(task, now(), Status.ERROR, failure=Failure(EARLIER, NOT_READ.format(run.id)))
+        known = row is not None and row.state not in ("paused", "cancelled")
+        if known or run.id in self._passes or run.id in self._earlier:
             return elsewhere
         mine = self._passes[run.id] = Pass(task, asyncio.get_running_loop().create_future(), run, copy_context())
         try:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 KEEPALIVE = ("tcp_keepalives_idle = 5", "tcp_keepalives_interval = 5", "tcp_keepalives_count = 3")
 """So that PostgreSQL notices within half a minute that a machine is gone."""
 CONNECT_S, OLD_S = 5, 3600
+_EARLIER = "SELECT id FROM pml_run WHERE state IN ('running', 'ready', 'paused')"
 _OPEN = "SELECT status, executor_id FROM workflow_status WHERE status IN ('PENDING', 'ENQUEUED')"
 _KEY = "hashtextextended('pml.durable ' || %s, 0)"
 
@@ -136,3 +137,16 @@ def is_work_left(file: Path | None) -> bool:
             return False
         raise
     return any(status == "ENQUEUED" or is_free(file, executor) for status, executor in runs)
+
+
+def earlier_runs(settings: Settings) -> frozenset[str]:
+    """Those that a gateway with tables of its own beside DBOS began and did not end: nobody can go on with them."""
+    if settings.file is None:
+        import psycopg
+
+        with psycopg.connect(settings.url, connect_timeout=10) as connection:
+            known = connection.execute("SELECT to_regclass('pml_run') IS NOT NULL").fetchone() == (True,)
+            return frozenset(run for (run,) in connection.execute(_EARLIER)) if known else frozenset()
+    with closing(sqlite3.connect(settings.file, timeout=CONNECT_S)) as found:
+        known = found.execute("SELECT 1 FROM sqlite_master WHERE name = 'pml_run'").fetchone() is not None
+        return frozenset(run for (run,) in found.execute(_EARLIER)) if known else frozenset()
