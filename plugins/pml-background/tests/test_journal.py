@@ -35,6 +35,7 @@ async def main():
         await asyncio.sleep(0.01)
     for number in range(3):
         one.begins(*asked(f"id-{{number}}"))
+    {between}
     one.executions.record(row("id-0"))
     one.executions.record(row("id-1", failure=True))
     os.write(one._file, b'{{"id": "cut')
@@ -128,8 +129,9 @@ def lines(home):
     return [line for file in home.glob("journal/*/*.rows") for line in file.read_bytes().splitlines()]
 
 
-async def test_a_killed_process_leaves_its_rows_and_what_it_began_to_the_next(keep, home):
-    script = DIES.format(path=[str(Path(__file__).parent), *sys.path])
+@pytest.mark.parametrize("between", ["", "one._begin_file(one._path.parent)"], ids=["one file", "two files"])
+async def test_a_killed_process_leaves_its_rows_and_what_it_began_to_the_next(keep, home, between):
+    script = DIES.format(path=[str(Path(__file__).parent), *sys.path], between=between)
     ended = await asyncio.to_thread(subprocess.run, [sys.executable, "-c", script], check=False, capture_output=True)
     assert ended.returncode == 9, ended.stderr.decode()
     store = OnDisk()

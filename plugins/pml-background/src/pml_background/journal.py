@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import os
 from collections.abc import Awaitable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -177,17 +177,25 @@ class Journal:
         os.close(file)
 
     async def _adopt(self, folder: Path) -> None:
+        left: dict[str, list[Path]] = {}
         for path in await asyncio.to_thread(lambda: sorted(folder.glob("*.rows"))):
-            if path.name.startswith(gateway_name()):
-                continue
-            with suppress(FileNotFoundError):
+            left.setdefault(path.name.rpartition("-")[0], []).append(path)
+        left.pop(gateway_name(), None)
+        for paths in left.values():
+            with suppress(FileNotFoundError):  # another gateway has been faster
+                await self._adopt_files(paths)
+
+    async def _adopt_files(self, paths: Sequence[Path]) -> None:
+        """All files of one gateway together, if it is gone: what begins in one may end in another."""
+        with ExitStack() as files:
+            for path in paths:
                 file = os.open(path, os.O_RDWR)
-                try:
-                    if _lock(file) and path.exists():
-                        await self._give_to_store(await asyncio.to_thread(path.read_bytes))
-                        path.unlink()
-                finally:
-                    os.close(file)
+                files.callback(os.close, file)
+                if not (_lock(file) and path.exists()):
+                    return
+            await self._give_to_store(await asyncio.to_thread(lambda: b"\n".join(path.read_bytes() for path in paths)))
+            for path in paths:
+                path.unlink()
 
     async def _give_to_store(self, text: bytes) -> None:
         rows = [*_rows(text).values()]
