@@ -1,7 +1,8 @@
 """How well changes of definitions are judged, how fast, and what attacks of others achieve: the tables of the docs.
 
 ``--definitions FOLDER`` for mutations of real definitions; ``--pairs`` for versions of real servers, which it installs
-(npm, PyPI) where ``tests/servers`` does; ``--guardbench FOLDER`` for the cases of MCP-GuardBench.
+(npm, PyPI) where ``tests/servers`` does; ``--guardbench FOLDER`` for the cases of MCP-GuardBench,
+``--dvmcp FOLDER`` for the challenges of Damn Vulnerable MCP.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ def main() -> int:
     parser.add_argument("--pairs", nargs="*", metavar="SERVER", help=pairs)
     parser.add_argument("--guardbench", type=Path, metavar="FOLDER", help="a checkout of Manishmaurya89/mcp-guardbench")
     parser.add_argument("--guardbench-python", type=Path, metavar="PYTHON", help="has what its servers need")
+    parser.add_argument("--dvmcp", type=Path, metavar="FOLDER", help="a checkout of damn-vulnerable-MCP-server")
+    parser.add_argument(
+        "--dvmcp-python", type=Path, metavar="PYTHON", default=Path(sys.executable), help="has mcp[cli]<2"
+    )
     arguments = parser.parse_args()
     if arguments.definitions is not None:
         definitions = [d for d in definitions_in(arguments.definitions) if d["inputSchema"].get("properties")]
@@ -41,6 +46,10 @@ def main() -> int:
         from guardbench import print_guardbench
 
         print_guardbench(arguments.guardbench, arguments.guardbench_python)
+    if arguments.dvmcp is not None:
+        from damn_vulnerable import print_dvmcp
+
+        print_dvmcp(arguments.dvmcp, arguments.dvmcp_python)
     return 0
 
 

@@ -10,17 +10,15 @@ does a step that is bound to a text when that text is in anything that it was sh
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
+from lab import failure_of, findings, inspected, peer, text_of
 
 SERVER = """
 import json, os, sys, anyio
@@ -51,36 +49,9 @@ async def serve():
 
 anyio.run(serve)
 """
-CONFIG = """
-[gateway]
-tools_exposure = "full_proxy"
-
-[servers.lab]
-command = {command}
-args = {args}
-env = {{ PYTHONPATH = {path} }}
-on_change = "hold"
-words = "strangers"
-relist_s = 0
-
-[plugins.inspection]
-definitions = "quarantine"
-
-[plugins.approvals]
-effects = "writes"
-scope = "everywhere"
-
-[plugins.results]
-budget_tokens = 1000
-unbounded_modes = []
-
-[plugins.flows]
-matching = true
-"""
 LONGEST_ANSWER = 4096
 """Of the case about large answers: what is longer floods the model [bytes]."""
 LAST_RESULT = "$LAST_RESULT"
-HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "agent", "version": "1"}}
 
 
 @dataclass(slots=True)
@@ -93,28 +64,6 @@ class Played:
     """What PML said of it, in a word each."""
     refused: list[str] = field(default_factory=list)
     """Tools that were not run."""
-
-
-class Peer:
-    """A process that speaks MCP on its standard input and output."""
-
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process, self._asked = process, 0
-        self.ask("initialize", HELLO)
-
-    def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer, with ``result`` or ``error``."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._asked += 1
-        message = {"jsonrpc": "2.0", "id": self._asked, "method": method, "params": params}
-        self._process.stdin.write(json.dumps(message).encode() + b"\n")
-        self._process.stdin.flush()
-        while line := self._process.stdout.readline():
-            answer: dict[str, Any] = json.loads(line)
-            if answer.get("id") == self._asked and "method" not in answer:
-                return answer
-        raise RuntimeError("the process has ended")
 
 
 def print_guardbench(folder: Path, python: Path | None) -> None:
@@ -142,7 +91,8 @@ def played(case: Mapping[str, Any], folder: Path, python: Path | None, *, gatewa
     with tempfile.TemporaryDirectory() as work:
         ledger, advanced = Path(work, "ledger"), Path(work, "advanced")
         ledger.touch()
-        with peer(case["server_fixture"], folder, python, Path(work), gateway=gateway) as agent:
+        server = [str(python or sys.executable), "-c", SERVER, case["server_fixture"], str(ledger), str(advanced)]
+        with peer(server, {"PYTHONPATH": str(folder / "src")}, Path(work), gateway=gateway) as agent:
             for step in case["scenario"]:
                 if step["action"] == "advance_fixture_state":
                     advanced.touch()
@@ -174,49 +124,4 @@ def read(tool: str, answer: Mapping[str, Any], text: str, done: Played) -> None:
         done.told.append("a preview in place of the answer")
     if "error" in answer or result.get("isError"):
         done.refused.append(tool)
-        code = (meta.get("pml/failure") or {}).get("code") or (answer.get("error") or {}).get("data", {}).get("code")
-        done.told.append(str(code or text[:60]))
-
-
-def findings(of: Mapping[str, Any]) -> list[str]:
-    """Rules that the inspection names."""
-    mark = (of.get("_meta") or {}).get("pml/inspection") or {}
-    return [str(one["rule"]) for one in mark.get("findings", [])]
-
-
-def inspected(work: Path) -> list[str]:
-    """What ``pml inspect`` has to say afterwards."""
-    command = [sys.executable, "-m", "pml_core", "inspect", "--json", "--config", str(work / "pml.toml")]
-    env = {name: value for name, value in os.environ.items() if not name.startswith("PML_")}
-    found = subprocess.run(command, env={**env, "PML_HOME": str(work / "home")}, capture_output=True, check=False)
-    return sorted({finding["rule"] for finding in json.loads(found.stdout)["findings"]})
-
-
-def text_of(answer: Mapping[str, Any]) -> str:
-    """What a model reads of it."""
-    if "error" in answer:
-        return str(answer["error"].get("message"))
-    return "\n".join(block.get("text", "") for block in answer["result"].get("content", []))
-
-
-@contextmanager
-def peer(fixture: str, folder: Path, python: Path | None, work: Path, *, gateway: bool) -> Iterator[Peer]:
-    """The server itself, or a gateway in front of it."""
-    (work / "server.py").write_text(SERVER, encoding="utf-8")
-    command = str(python or sys.executable)
-    args = [str(work / "server.py"), fixture, str(work / "ledger"), str(work / "advanced")]
-    path = str(folder / "src")
-    env = {name: value for name, value in os.environ.items() if not name.startswith("PML_")}
-    run: Sequence[str] = [command, *args]
-    if gateway:
-        config = CONFIG.format(command=json.dumps(command), args=json.dumps(args), path=json.dumps(path))
-        (work / "pml.toml").write_text(config, encoding="utf-8")
-        run = [sys.executable, "-m", "pml_core", "serve", "--config", str(work / "pml.toml")]
-    with subprocess.Popen(
-        run, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        env={**env, "PYTHONPATH": "" if gateway else path, "PML_HOME": str(work / "home")},
-    ) as process:  # fmt: skip
-        yield Peer(process)
-        assert process.stdin is not None
-        process.stdin.close()
-        process.wait(60)
+        done.told.append(str(failure_of(answer).get("code") or text[:60]))
