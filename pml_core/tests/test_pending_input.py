@@ -204,8 +204,9 @@ async def test_the_state_of_a_gateway_behind_this_one_goes_back_to_it(stateless)
     async with running({"a": server}) as made:
         client = newer(made, stateless)
         asked = await client.call("a__do")
-        assert asked["requestState"] == "pml.other.1"
+        assert asked["requestState"] == "pml>pml.other.1"
         assert (await retry(client, asked))["content"] == DONE["content"]
+        assert server.params[-1]["requestState"] == "pml.other.1"
 
 
 class Tools:

@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import urllib.error
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,7 @@ def test_sqlite_is_copied_while_it_is_written(tmp_path: Path, missing: Callable[
         key = used(first)
         before = known(first, key)
         subprocess.run([sqlite, f"{first.home}/pml.db", f".backup {copy}"], check=True)
-    with sqlite3.connect(copy) as connection:
+    with closing(sqlite3.connect(copy)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     second = gateway_on(tmp_path / "second", 'store = "sqlite"', "second")
     Path(second.home).mkdir(mode=0o700)

@@ -49,24 +49,34 @@ def version_before(tmp_path_factory: pytest.TempPathFactory, deploy: Path, missi
     named = os.environ.get("PML_UPGRADE_FROM", "")
     if named and Path(named).is_file():
         return named
-    root, folder = deploy.parents[1], tmp_path_factory.mktemp("before")
-    commit = (
-        named or git(root, "describe", "--tags", "--abbrev=0") or git(root, "rev-parse", "--verify", f"HEAD~{BACK}")
-    )
     beside = Path(sys.executable).with_name("uv")
     uv = str(beside) if beside.exists() else shutil.which("uv")
-    if not commit or uv is None:
-        missing("the history of this checkout, or uv")
+    if uv is None:
+        missing("uv")
+    root = deploy.parents[1]
+    backs = (f"HEAD~{back}" for back in range(BACK, 4 * BACK, BACK))
+    found = [named or git(root, "describe", "--tags", "--abbrev=0"), *(git(root, "rev-parse", one) for one in backs)]
+    if not any(found):
+        pytest.skip("this checkout has no history, so there is no version before")
+    for commit in filter(None, found):
+        if python := installed(root, commit, str(uv), tmp_path_factory.mktemp("before")):
+            return python
+    return pytest.fail(f"none of the versions before can be installed: {found}")
+
+
+def installed(root: Path, commit: str, uv: str, folder: Path) -> str:
+    """The Python of a new environment with the version of ``commit``; ``""`` if that one does not start."""
     archive = folder / "before.tar"
     subprocess.run(["git", "-C", str(root), "archive", "--output", str(archive), commit, *PARTS], check=True)
-    shutil.unpack_archive(archive, folder / "source")
+    shutil.unpack_archive(archive, folder / "source", filter="data")
     subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, str(folder / "env")], check=True)
     python = folder / "env" / "bin" / "python"
     wanted = "./plugins/pml-gateway[postgres]"
     kept = {name: value for name, value in os.environ.items() if name not in ("UV_NO_SOURCES", "UV_RESOLUTION")}
     command = [uv, "pip", "install", "--quiet", "--python", str(python), wanted]
-    subprocess.run(command, check=True, cwd=folder / "source", env=kept)
-    return str(python)
+    put = subprocess.run(command, check=False, cwd=folder / "source", env=kept)
+    starts = put.returncode == 0 and subprocess.run([python, "-m", "pml_core", "servers", "list"], check=False)
+    return str(python) if starts and starts.returncode == 0 else ""
 
 
 @pytest.fixture(scope="module")

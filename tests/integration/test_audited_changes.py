@@ -16,7 +16,7 @@ REPOSITORY = Path(__file__).parents[2]
 sys.path.insert(0, str(REPOSITORY / "tests" / "docs"))
 
 READS = frozenset({
-    "access show", "advise", "agents list", "agents queue", "approvals list", "approvals show", "audit export",
+    "access show", "advise", "agents list", "agents queue", "approvals list", "approvals show", "auth list", "audit export",
     "audit list", "audit verify", "capabilities export", "capabilities graph", "capabilities list",
     "capabilities show", "config check", "config explain", "config presets", "config schema", "costs check",
     "costs estimate", "eval", "executions costs", "executions export", "executions list", "executions search",
@@ -45,7 +45,7 @@ ROWS = {
     "access disown": "agent.changed", "access forbid": "agent.changed", "access own": "agent.changed",
     "access permit": "agent.changed", "access share": "agent.changed", "access unshare": "agent.changed",
     "approvals approve": "approval.answered", "approvals deny": "approval.answered",
-    "auth login": "login.created", "auth logout": "login.deleted",
+    "auth login": "login.created", "auth logout": "login.deleted", "auth rotate": "login.keys_rotated",
     "capabilities disable": "capability.disabled", "capabilities enable": "capability.enabled",
     "capabilities forget": "capability.deleted", "capabilities import": "capability.imported",
     "capabilities rename": "capability.renamed",
@@ -63,11 +63,13 @@ ROWS = {
     "servers restart": "servers.restarted",
 }  # fmt: skip
 ROUTES = {
+    "POST /api/approvals/{id}": "approval.answered",
     "POST /api/definitions": "definitions.accepted",
     "POST /approvals/{id}": "approval.answered",
     "POST /capabilities/{id}": "capability.disabled",
     "POST /enter": "console.login",
     "POST /login": "console.login",
+    "POST /logins/{id}": "login.created",
     "POST /logout": "console.logout",
     "POST /schedules/{name}": "schedule.paused",
     "POST /servers/{name:path}": "servers.disabled",
@@ -98,9 +100,10 @@ def test_each_command_is_known_to_read_to_call_or_to_have_a_row():
 def test_each_route_that_is_sent_to_has_a_row():
     from pml_console.site import POST
 
-    outside = {"POST /login", "POST /enter", "POST /api/definitions"}
+    outside = {"POST /login", "POST /enter", "POST /api/definitions", "POST /api/approvals/{id}", "POST /logins/{id}"}
     assert {f"POST {path}" for path in POST} | outside == {*ROUTES, *CALLS}
-    assert sending_routes() == {"pml-console/site.py", "pml-console/review_api.py"}, (
+    of_approvals, of_logins = "pml-approvals/api.py", "pml-transport-http/pages.py"
+    assert sending_routes() == {"pml-console/site.py", "pml-console/review_api.py", of_approvals, of_logins}, (
         "a new route that changes something needs a row in the audit"
     )
 
