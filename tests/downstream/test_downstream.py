@@ -122,7 +122,7 @@ def test_a_gateway_serves_with_all_of_them(together: Environment) -> None:
 
 
 CLIENT = """
-import json, subprocess, sys
+import json, subprocess, sys, time
 
 gateway = subprocess.Popen(
     ["pml", "serve", "--config", "pml.toml"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
@@ -152,7 +152,11 @@ ask("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientI
 send("notifications/initialized", {})
 print(*(tool["name"] for tool in ask("tools/list", {})["tools"]))
 report = {"tool": "pets:list_pets", "problem": "nobody listens"}
-answer = ask("tools/call", {"name": "report_tool_problem", "arguments": report})
+for _ in range(60):  # its server may still be starting
+    answer = ask("tools/call", {"name": "report_tool_problem", "arguments": report})
+    if not answer.get("isError"):
+        break
+    time.sleep(1)
 print(answer)
 gateway.stdin.close()
 sys.exit(gateway.wait(30) or bool(answer.get("isError")))

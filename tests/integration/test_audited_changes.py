@@ -16,8 +16,8 @@ REPOSITORY = Path(__file__).parents[2]
 sys.path.insert(0, str(REPOSITORY / "tests" / "docs"))
 
 READS = frozenset({
-    "access show", "advise", "agents list", "agents queue", "approvals list", "approvals show", "auth list", "audit export",
-    "audit list", "audit verify", "capabilities export", "capabilities graph", "capabilities list",
+    "access show", "advise", "agents list", "agents queue", "approvals list", "approvals show", "audit export",
+    "audit list", "auth list", "audit verify", "capabilities export", "capabilities graph", "capabilities list",
     "capabilities show", "config check", "config explain", "config presets", "config schema", "costs check",
     "costs estimate", "eval", "executions costs", "executions export", "executions list", "executions search",
     "executions show", "executions summary", "executions tail", "inspect", "keys list", "keys show", "limits show",
