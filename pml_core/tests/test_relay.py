@@ -209,6 +209,29 @@ async def test_log_messages_reach_the_client_from_the_level_it_set_on():
         assert (await error_of(client, "logging/setLevel", {"level": "loud"})).code == -32602
 
 
+async def test_a_level_that_is_set_while_a_servers_lists_are_read_reaches_it():
+    server, reading, go_on = answering(logging__setLevel={}), asyncio.Event(), asyncio.Event()
+    async with running({"a": server}) as made:
+        client, serve = Client(made), server.serve
+        await client.initialize()
+
+        async def slow(method, params):
+            if method == "tools/list":
+                reading.set()
+                await go_on.wait()
+            return await serve(method, params)
+
+        server.serve = slow
+        await made.server_pool.restart(["a"])
+        await reading.wait()
+        await client.request("logging/setLevel", {"level": "warning"})
+        assert server.asked == []
+        go_on.set()
+        async with asyncio.timeout(60):
+            while ("logging/setLevel", {"level": "warning"}) not in server.asked:  # noqa: ASYNC110 - nothing tells of it
+                await asyncio.sleep(0.01)
+
+
 # What servers ask
 
 

@@ -180,6 +180,8 @@ class Connection:
                 await self._events.ready(self, link)
             if self._lost.is_set():
                 return
+            if not self.modern:
+                await self._as_before(link)
             self._link, self._up_since_s = link, asyncio.get_running_loop().time()
             self.wanted.clear()
             self._events.up()
@@ -203,8 +205,6 @@ class Connection:
             era, capabilities, info = ("modern" if follows else self._era), hello.capabilities, hello.info
         within_s, redacted = self._context.start_timeout_s, self._context.redacted(link)
         self.offer = await begin(redacted, era, capabilities, within_s, other=self._other_era, info=info)
-        if not self.modern:
-            await self._as_before(link)
 
     async def _as_before(self, link: Link) -> None:
         """Tell a new connection what the one before it was told."""
