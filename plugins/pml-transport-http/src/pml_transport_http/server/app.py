@@ -107,11 +107,13 @@ class Application:
         self._handshake.sessions.close()
         self._stateless.close()
 
+    def _is_ending(self) -> bool:
+        return self.ends or (self._readiness is not None and self._readiness.shutting_down)
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request."""
         headers: dict[bytes, bytes] = dict(scope["headers"])
-        if self.ends or (self._readiness is not None and self._readiness.shutting_down):
-            send = last_of_connection(send)
+        send = last_of_connection(send, self._is_ending)
         try:
             if (path := scope["path"].strip("/")) in PROBES:
                 await self._probes.serve(path, scope, send, partial(self._check_caller, scope, headers))

@@ -130,11 +130,14 @@ async def reply(send: Send, status: int, pieces: tuple[bytes, ...] = (), headers
     await send({"type": "http.response.body", "body": b""})
 
 
-def last_of_connection(send: Send) -> Send:
-    """Have a response say that its connection ends with it, so that the next request goes elsewhere."""
+def last_of_connection(send: Send, is_last: Callable[[], bool]) -> Send:
+    """Have a response say that its connection ends with it, so that the next request goes elsewhere.
+
+    ``is_last`` is asked when it begins: a request that came before the end was known may be answered after that.
+    """
 
     async def send_last(message: MutableMapping[str, Any]) -> None:
-        if message["type"] == "http.response.start":
+        if message["type"] == "http.response.start" and is_last():
             message = {**message, "headers": [*message.get("headers", ()), (b"connection", b"close")]}
         await send(message)
 
