@@ -10,11 +10,14 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 
 import httpx2
 import pytest
 from gate import PATIENCE_S
 from rug import HARMLESS, OTHER, PULLED, Rug, wait_for
+
+with_console = pytest.mark.skipif(find_spec("pml_console") is None, reason="pml-console has the page and the routes")
 
 
 @pytest.fixture
@@ -104,6 +107,7 @@ def held(caller):
     return {one["tool"]: one for one in answer["held"]}
 
 
+@with_console
 @pytest.mark.attack(
     "What changed is said", "take a held tool without the right to, as it was before, or from another site"
 )
@@ -141,6 +145,7 @@ def test_over_rest_an_operator_takes_what_was_shown_and_nobody_else(rug):
     assert [row["principal"] for row in rows if row.get("code") == "access.denied"] == ["bob"]
 
 
+@with_console
 def test_in_the_console_an_operator_sees_the_difference_and_takes_it(rug):
     rug.config.write_text(f"{rug.config.read_text()}\n[plugins.access]\nrequired = true\n")
     operator = rug.key("--user", "oz", "--scope", "operate")
@@ -169,6 +174,7 @@ def test_in_the_console_an_operator_sees_the_difference_and_takes_it(rug):
 COUNT = 12
 
 
+@with_console
 def test_two_gateways_that_take_tools_at_once_lose_none_and_both_have_them(tmp_path):
     rug, other = Rug(tmp_path, None), Rug(tmp_path, None)
     names = [f"tool_{number}" for number in range(COUNT)]
