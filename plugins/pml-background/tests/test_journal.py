@@ -15,7 +15,7 @@ import pytest
 from pml_background import journal
 from pml_background.journal import Journal
 from pml_core.plugins.nulls import MemoryStore
-from pml_hookspecs import ExecutionQuery, ExecutionRecord, Failure, RawObject, Scope, Session, Status, ToolCall
+from pml_hookspecs import ExecutionQuery, ExecutionRecord, Failure, RawObject, Scope, Session, Status, ToolCall, replace
 
 pytestmark = pytest.mark.anyio
 pytest.importorskip("fcntl")
@@ -207,3 +207,15 @@ async def test_what_lasts_is_said_anew_in_each_file_until_it_ends(keep, home):
         return not any(line.startswith(b"[") for line in lines(home))
 
     await until(said_no_more)
+
+
+async def test_a_text_that_was_cut_in_two_and_a_large_number_are_kept(keep, home):
+    one = await keep(OnDisk())
+    cut = "Great \ud83d"
+    failure = Failure("tool.refused", cut, details={"n": 1 << 70})
+    record = replace(row("cut"), failure=failure, response=RawObject(b'{"a":"Great \\ud83d"}'))
+    one.executions.record(record)
+    (kept,) = [line for line in lines(home) if b"cut" in line]
+    read = journal._record(kept)
+    assert (read.failure.message, read.response["a"]) == ("Great \ufffd", "Great \ufffd")
+    assert read.failure.details["n"] == 1 << 70

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from pml_hookspecs import ExecutionRecord, Failure, RawObject, Scope, Status
+from pml_hookspecs import ExecutionRecord, Failure, RawObject, Scope, Status, encode
 from pml_kit.identifiers import gateway_name
+from pml_kit.json_line import well_formed
 
 if TYPE_CHECKING:
     from pml_hookspecs import Executions, Run, Store, ToolCall
@@ -47,6 +48,16 @@ def _plain(value: Any) -> Any:
 
 
 _encode = msgspec.json.Encoder(enc_hook=_plain).encode
+
+
+def _line(value: Any) -> bytes:
+    try:
+        return _encode(value)
+    except (UnicodeEncodeError, OverflowError):
+        # Half of a surrogate pair, as a server writes a text that it cut in two; or a number beyond 64 bits.
+        return well_formed(encode(msgspec.to_builtins(value, enc_hook=dict)))
+
+
 _raw = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
@@ -75,7 +86,7 @@ class Journal:
         if self._file >= 0:
             session = run.session
             said = (run.id, run.parent, task.tool, session.principal, session.actor, session.endpoint, run.dry_run)
-            self._begun[run.id] = line = _encode((*said, datetime.now(UTC)))
+            self._begun[run.id] = line = _line((*said, datetime.now(UTC)))
             if len(self._begun) > MOST_BEGUN:
                 del self._begun[next(iter(self._begun))]
             self._write(line)
@@ -84,7 +95,7 @@ class Journal:
         """Keep a row, and have the store write it soon."""
         if self._file >= 0:
             self._begun.pop(record.id, None)
-            self._write(_encode(record))
+            self._write(_line(record))
         self._later(record)
 
     def put(self, record: ExecutionRecord) -> Awaitable[None]:
@@ -240,7 +251,7 @@ def _rows(text: bytes) -> Mapping[str, ExecutionRecord]:
 
 
 def _record(line: bytes) -> ExecutionRecord:
-    members = _raw(line)
+    members = _raw(well_formed(line))
     values = {name: msgspec.json.decode(raw) for name, raw in members.items()}
     for name in ("request", "response"):
         if isinstance(values[name], dict):
