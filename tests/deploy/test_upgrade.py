@@ -54,7 +54,7 @@ def version_before(tmp_path_factory: pytest.TempPathFactory, deploy: Path, missi
     if uv is None:
         missing("uv")
     root = deploy.parents[1]
-    backs = (f"HEAD~{back}" for back in range(BACK, 4 * BACK, BACK))
+    backs = (f"HEAD~{back}" for back in range(BACK, 6 * BACK, BACK))
     found = [named or git(root, "describe", "--tags", "--abbrev=0"), *(git(root, "rev-parse", one) for one in backs)]
     if not any(found):
         pytest.skip("this checkout has no history, so there is no version before")
