@@ -11,7 +11,7 @@ pytestmark = [
     pytest.mark.anyio,
     pytest.mark.skipif(sys.platform != "linux", reason="the descriptors that a gateway needs are counted on Linux"),
 ]
-OPEN_FILES = 48
+OPEN_FILES = 40
 """Enough for a gateway without servers and a few pieces of code, not for eight."""
 AT_ONCE = 8
 CODE = {
@@ -32,9 +32,6 @@ def bounded(site, monkeypatch):
 
 
 @pytest.mark.attack("Jail", "run eight pieces of code at once in a gateway that may open few files")
-@pytest.mark.xfail(
-    strict=False, reason="known fault: at times a piece of code waits for ever for a process that found no descriptor"
-)
 @pytest.mark.parametrize("engine", CODE)
 async def test_what_finds_no_descriptor_is_refused_in_words(bounded, engine):
     language, code = CODE[engine]

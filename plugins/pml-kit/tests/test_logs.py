@@ -139,3 +139,22 @@ def test_every_level_that_a_plugin_is_tested_with_is_there(capsys):
         getattr(FakeLog(), level)("said", n=1)
         getattr(log, level)("said", n=1)
     assert capsys.readouterr().err.count("said") == 6
+
+
+def test_a_gateway_that_can_open_no_file_says_so_all_the_same():
+    done = run(
+        "import os, resource\n"
+        "from pml_kit.system.logs import Logs\n"
+        "from pml_kit.system.redaction import Redactor\n"
+        "redactor = Redactor()\nredactor.learn(['hush-hush-1234'])\n"
+        "log = Logs(redactor=redactor).get(plugin='p')\n"
+        "most = resource.getrlimit(resource.RLIMIT_NOFILE)\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (3, most[1]))\n"
+        "log.error('too many open files', key='hush-hush-1234')\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, most)\n"
+        "log.warning('it goes on')\n"
+    )
+    first, second = done.stderr.splitlines()
+    assert first == f"[error] too many open files plugin='p' key={MASK!r}"
+    assert "it goes on" in second
+    assert "plugin=p" in second

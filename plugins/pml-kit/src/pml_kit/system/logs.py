@@ -89,7 +89,13 @@ class Log:
         if level < self._logs.threshold:
             return
         if self._logger is None:
-            self._logger = self._logs.structlog.bind(**self._bound)
+            try:
+                self._logger = self._logs.structlog.bind(**self._bound)
+            except (OSError, ImportError):
+                # No file can be opened, which is what is to be said: what fails here is answered to nobody.
+                said = " ".join(f"{name}={value!r}" for name, value in {**self._bound, **fields}.items())
+                sys.stderr.write(self._logs.redactor.text(f"[{method}] {event} {said}\n"))
+                return
         getattr(self._logger, method)(event, **fields)
 
     def debug(self, event: str, **fields: Any) -> None:
