@@ -128,7 +128,8 @@ async def test_gateways_of_other_hosts_show_to_who_sees_everything_until_they_ar
     monkeypatch.setattr("pml_kit.shared.lease.time.monotonic", lambda: clock_s[0])
     server = {"name": "crm<b>", "state": "down", "reason": "<i>no</i> such host", "next_attempt": None}
     who = {"who": ["cursor/1", "ada", "default", "meta_only"], "count": 2}
-    value = {"host": "elsewhere", "process": 7, "since": "2026-01-01T00:00:00+00:00", "servers": [server]}
+    process = {"host": "elsewhere", "pid": 7, "started": "1", "machine": "another one"}
+    value = {**process, "since": "2026-01-01T00:00:00+00:00", "servers": [server]}
     async with served() as made:
         documents = made.gateway.store.documents
         await documents.put(GATEWAYS, "other", {**value, "beat": 1, "clients": [who]})

@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 from pml_hookspecs import Identity
+from pml_kit.identifiers import gateway_name
 from pml_kit.offers import CONNECTIONS, required
+from pml_kit.processes import is_surely_gone, machine, started
 from pml_kit.shared.lease import Leases
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ does not [s]."""
 KEPT = timedelta(days=1)
 MOST_GATEWAYS, MOST_CLIENTS = 100, 200
 UNREMARKABLE = frozenset({"up", "idle"})
-OWN_ID = uuid4().hex
-"""Of the gateway in this process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +53,19 @@ async def tell(services: Services) -> None:
     """Keep saying how this gateway's servers are and who is connected, until it is cancelled."""
     documents, told, beat, since = services.store.documents, None, 0, asyncio.get_running_loop().time()
     operator = services.session(Identity(principal="local", scopes=frozenset({"system"})), client="console")
-    begun_at = datetime.now(UTC).isoformat()
+    pid, begun_at = os.getpid(), datetime.now(UTC).isoformat()
+    own = {"host": socket.gethostname(), "pid": pid, "started": started(pid), "machine": machine(), "since": begun_at}
     try:
         while True:
             state, now_s = _state(services, operator), asyncio.get_running_loop().time()
             if state != told or now_s >= since + BEAT_S:
                 told, since, beat = state, now_s, beat + 1
-                value = {"host": socket.gethostname(), "process": os.getpid(), "since": begun_at, "beat": beat, **state}
-                documents.put_soon(GATEWAYS, OWN_ID, value, expires_at=datetime.now(UTC) + KEPT)
+                value = {**own, "beat": beat, **state}
+                documents.put_soon(GATEWAYS, gateway_name(), value, expires_at=datetime.now(UTC) + KEPT)
             await asyncio.sleep(EVERY_S)
     finally:
         with contextlib.suppress(Exception):
-            await documents.delete(GATEWAYS, OWN_ID)
+            await documents.delete(GATEWAYS, gateway_name())
 
 
 async def others_of(services: Services, leases: Leases) -> Sequence[GatewayState]:
@@ -76,7 +76,7 @@ async def others_of(services: Services, leases: Leases) -> Sequence[GatewayState
         leases: The same at each call, since one that is silent is known only by having been looked at before.
     """
     found = await services.store.documents.find(GATEWAYS, limit=MOST_GATEWAYS)
-    told = {one.key: one for one in found.items if one.key != OWN_ID}
+    told = {one.key: one for one in found.items if one.key != gateway_name()}
     living = leases.living(GATEWAYS, {key: one.value["beat"] for key, one in told.items()}, (), LEASE_S)
     return sorted((_gateway(told[key]) for key in living if not _is_gone(told[key])), key=lambda one: one.name)
 
@@ -84,7 +84,7 @@ async def others_of(services: Services, leases: Leases) -> Sequence[GatewayState
 def _gateway(document: Document) -> GatewayState:
     value = document.value
     return GatewayState(
-        name=f"{value['host']}, process {value['process']}",
+        name=f"{value['host']}, process {value['pid']}",
         since=datetime.fromisoformat(value["since"]),
         servers=value["servers"],
         clients=Counter({tuple(one["who"]): one["count"] for one in value["clients"]}),
@@ -93,15 +93,8 @@ def _gateway(document: Document) -> GatewayState:
 
 def _is_gone(document: Document) -> bool:
     """Whether it was a process of this machine that has ended, as only a killed one leaves its word behind."""
-    if document.value["host"] != socket.gethostname():
-        return False
-    try:
-        os.kill(document.value["process"], 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        pass
-    return False
+    value = document.value
+    return is_surely_gone(value["pid"], value["started"], value["machine"])
 
 
 def _state(services: Services, operator: Session) -> Mapping[str, Any]:
