@@ -55,7 +55,7 @@ LAST_RESULT = "$LAST_RESULT"
 
 
 @dataclass(slots=True)
-class Played:
+class CaseResult:
     """What became of a case."""
 
     harms: list[str] = field(default_factory=list)
@@ -85,9 +85,9 @@ def print_guardbench(folder: Path, python: Path | None) -> None:
     print(f"\nstopped {stopped} of {attacks}, told of {found}; {len(cases) - attacks} honest ones, {wrong} objected to")
 
 
-def played(case: Mapping[str, Any], folder: Path, python: Path | None, *, gateway: bool) -> Played:
+def played(case: Mapping[str, Any], folder: Path, python: Path | None, *, gateway: bool) -> CaseResult:
     """What becomes of a case."""
-    done, context, last, prefix = Played(), "", "", "lab__" if gateway else ""
+    done, context, last, prefix = CaseResult(), "", "", "lab__" if gateway else ""
     with tempfile.TemporaryDirectory() as work:
         ledger, advanced = Path(work, "ledger"), Path(work, "advanced")
         ledger.touch()
@@ -113,7 +113,7 @@ def played(case: Mapping[str, Any], folder: Path, python: Path | None, *, gatewa
     return done
 
 
-def read(tool: str, answer: Mapping[str, Any], text: str, done: Played) -> None:
+def read(tool: str, answer: Mapping[str, Any], text: str, done: CaseResult) -> None:
     """Note what an answer says."""
     result = answer.get("result") or {}
     meta = result.get("_meta") or {}

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.anyio
 MISMATCH, INVALID_PARAMS, UNSUPPORTED = -32020, -32602, -32022
 
 
-MIRRORING = {
+ROUTED_TOOL = {
     "name": "routed",
     "inputSchema": {
         "type": "object",
@@ -42,12 +42,12 @@ MIRRORING = {
 }
 
 
-class Mirroring(Script):
+class PagedTools(Script):
     """Lists its tools one a page."""
 
     def __init__(self):
         super().__init__(routed=echo)
-        self.listing = [{"name": "echo", "inputSchema": {}}, MIRRORING, "no tool", {"name": "x", "inputSchema": 5}]
+        self.listing = [{"name": "echo", "inputSchema": {}}, ROUTED_TOOL, "no tool", {"name": "x", "inputSchema": 5}]
         self.paged = True
         self.broken = False
 
@@ -92,7 +92,7 @@ class Mirroring(Script):
     ],
 )
 async def test_arguments_and_the_headers_that_repeat_them_agree(services, arguments, headers, accepted):
-    async with listening(services, Mirroring()) as listener, listener.client() as client:
+    async with listening(services, PagedTools()) as listener, listener.client() as client:
         response = await client.modern("tools/call", {"name": "routed", "arguments": arguments}, **headers)
         if accepted:
             assert response.status_code == 200, response.text
@@ -103,7 +103,7 @@ async def test_arguments_and_the_headers_that_repeat_them_agree(services, argume
 
 
 async def test_a_repeated_argument_comes_once(services):
-    async with listening(services, Mirroring()) as listener, listener.client() as client:
+    async with listening(services, PagedTools()) as listener, listener.client() as client:
         message, headers = client.alone("tools/call", {"name": "routed", "arguments": {"region": "eu"}})
         usual = {"host": f"localhost:{listener.port}", "content-type": "application/json"}
         lines = as_lines({**usual, **headers}) + 2 * as_lines({"mcp_param_region": "eu"})
@@ -112,7 +112,7 @@ async def test_a_repeated_argument_comes_once(services):
 
 
 async def test_tools_that_say_nothing_about_headers_and_unknown_ones_are_called(services):
-    async with listening(services, Mirroring()) as listener, listener.client() as client:
+    async with listening(services, PagedTools()) as listener, listener.client() as client:
         assert (await client.modern("tools/call", {"name": "echo", "arguments": {"region": "eu"}})).status_code == 200
         assert (await client.modern("tools/call", {"name": "nope"})).status_code == 404
         nameless = await client.modern("tools/call", {"arguments": {}})
@@ -120,7 +120,7 @@ async def test_tools_that_say_nothing_about_headers_and_unknown_ones_are_called(
 
 
 async def test_a_listing_that_fails_does_not_hinder_calls(services):
-    script = Mirroring()
+    script = PagedTools()
     script.broken = True
     async with listening(services, script) as listener, listener.client() as client:
         response = await client.modern("tools/call", {"name": "routed", "arguments": {"region": "eu"}})
@@ -133,7 +133,7 @@ async def test_a_refusal_after_a_slow_listing_comes_on_the_stream(services, monk
     monkeypatch.setattr(exchange, "WATCH_AFTER_S", 0.01)
     go_on = asyncio.Event()
 
-    class Slow(Mirroring):
+    class Slow(PagedTools):
         async def answer(self, method, params, origin):
             origin.link.notify(PROGRESS, {"progressToken": 1, "progress": 1})
             await go_on.wait()
@@ -152,13 +152,13 @@ CALL = {"name": "routed", "arguments": {"region": "eu"}}
 
 
 async def test_what_tools_say_is_believed_for_a_while(services, monkeypatch):
-    script = Mirroring()
+    script = PagedTools()
     script.paged, script.listing = False, [PLAIN]
     async with listening(services, script) as listener, listener.client() as client:
         for _ in range(3):
             assert (await client.modern("tools/call", CALL)).status_code == 200
         assert [method for method, _ in script.requests].count("tools/list") == 1
-        script.listing = [MIRRORING]
+        script.listing = [ROUTED_TOOL]
         monkeypatch.setattr(headers, "BELIEVED_S", 0)
         assert (await client.modern("tools/call", CALL, mcp_param_region="us")).status_code == 400
         script.listing = [PLAIN]
@@ -166,7 +166,7 @@ async def test_what_tools_say_is_believed_for_a_while(services, monkeypatch):
 
 
 async def test_nobody_is_refused_for_what_a_tool_said_before(services):
-    script = Mirroring()
+    script = PagedTools()
     script.paged = False
     async with listening(services, script) as listener, listener.client() as client:
         assert (await client.modern("tools/call", CALL, mcp_param_region="eu")).status_code == 200
@@ -176,7 +176,7 @@ async def test_nobody_is_refused_for_what_a_tool_said_before(services):
 
 
 async def test_calls_that_come_together_at_first_share_one_listing(services):
-    script = Mirroring()
+    script = PagedTools()
     script.paged, script.listing = False, [PLAIN]
     async with listening(services, script) as listener, listener.client() as client:
         responses = await asyncio.gather(*(client.modern("tools/call", CALL) for _ in range(8)))
@@ -188,13 +188,13 @@ DIGITS = "9" * 5000
 """More than Python reads as a number."""
 
 
-class Unread(Mirroring):
+class Unread(PagedTools):
     """Takes calls without reading them, and has a tool whose definition cannot be read as a whole."""
 
     def __init__(self):
         super().__init__()
         odd = {"name": "odd", "inputSchema": {"properties": {"n": {"type": "integer", "x-mcp-header": 0}}}}
-        tools = json.dumps({"tools": [odd, MIRRORING], **COMPLETE}).replace(
+        tools = json.dumps({"tools": [odd, ROUTED_TOOL], **COMPLETE}).replace(
             '"x-mcp-header": 0', f'"x-mcp-header": {DIGITS}'
         )
         self.answers = {"tools/call": text("taken"), "tools/list": RawObject(tools.encode())}

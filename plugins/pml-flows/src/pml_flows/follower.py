@@ -21,8 +21,8 @@ from pml_kit.offers import STATIC_CHECKS, required
 from .arguments import Arguments, reach_of
 from .caller_words import CallerWords
 from .flow import Flow, lines, refused, told
-from .matching import Matching
 from .scopes import NONE, Origin, Scope, Taint, Tracer, named_in
+from .untrusted_answers import UntrustedAnswers
 
 if TYPE_CHECKING:
     from pml_hookspecs import CallNext, ExecutionId, Outcome, Run, Services, Task
@@ -50,7 +50,7 @@ class Follower:
         self._lines: dict[ExecutionId, Sequence[str]] = {}
         self._folders: OrderedDict[str, Origins] = OrderedDict()
         self._arguments = Arguments(settings)
-        self._matching = Matching(settings) if settings.matching else None
+        self._answers = UntrustedAnswers(settings) if settings.matching else None
 
     def of(self, execution: ExecutionId) -> Sequence[str]:
         """See :class:`pml_kit.offers.Flows`."""
@@ -64,7 +64,7 @@ class Follower:
                 return call_next(task, run)
             return self._followed(task, run, call_next, above)
         if isinstance(task, ToolCall):
-            known = self._matching
+            known = self._answers
             return call_next(task, run) if known is None else self._matched(task, run, call_next, known)
         levels = {} if isinstance(task, ServerRequest) else self._levels()
         if all(words == "trusted" for words in levels.values()):
@@ -208,7 +208,7 @@ class Follower:
 
         return frozenset(one for one in origins if not allowed(one)) if rules else origins
 
-    async def _matched(self, task: ToolCall, run: Run, call_next: CallNext, known: Matching) -> Outcome:
+    async def _matched(self, task: ToolCall, run: Run, call_next: CallNext, known: UntrustedAnswers) -> Outcome:
         levels = self._levels()
         scope = Scope(task, levels, CallerWords(NOTHING, run.intent))
         taint = known.taint(task, run.session, levels)

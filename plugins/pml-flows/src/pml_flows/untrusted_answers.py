@@ -33,7 +33,7 @@ class Answer(NamedTuple):
     text: str
 
 
-class Matching:
+class UntrustedAnswers:
     """What each client was answered last, as far as it came from untrusted servers."""
 
     def __init__(self, settings: Settings) -> None:
