@@ -1,4 +1,4 @@
-"""What durable engines keep when their worker is killed: docs/design/0030.
+"""What durable engines keep when their worker is killed: docs/design/0031.
 
     python tests/bench/engines/measure.py dbos|procrastinate|pgqueuer|absurd [--database sqlite] [--kills 200]
         [--python PYTHON] [--schema absurd.sql]
