@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from pml_testing.postgres import HOW, Cluster, cluster, programs
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "examples" / "deploy"
@@ -28,3 +30,12 @@ def missing() -> Callable[[str], None]:
         pytest.skip(f"{what} is missing")
 
     return say
+
+
+@pytest.fixture(scope="module")
+def database(missing: Callable[[str], None]) -> Iterator[Cluster]:
+    """PostgreSQL of one's own."""
+    if programs() is None:
+        missing(HOW)
+    with cluster() as running:
+        yield running

@@ -8,7 +8,7 @@ import shutil
 import sqlite3
 import subprocess
 import urllib.error
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from gateways import Gateway, post
 
-from pml_testing.postgres import HOW, Cluster, cluster, programs
+from pml_testing.postgres import Cluster, programs
 
 CONFIG = """
 [gateway]
@@ -40,14 +40,6 @@ args = [{{server}}]
 """
 PLAN = {"tasks": [{"id": "a", "tool": "things:echo", "arguments": {"text": "scheduled"}}]}
 Settings = Callable[[str], str]
-
-
-@pytest.fixture(scope="module")
-def database(missing: Callable[[str], None]) -> Iterator[Cluster]:
-    if programs() is None:
-        missing(HOW)
-    with cluster() as running:
-        yield running
 
 
 def gateway_on(folder: Path, store: str, name: str) -> Gateway:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from gateways import Callers, Gateway, haproxy, nginx
 
-from pml_testing.postgres import HOW, Cluster, cluster, programs
+from pml_testing.postgres import Cluster
 
 CONFIG = """
 [gateway]
@@ -50,14 +50,6 @@ FAIL_TIMEOUT_S = 11
 """For so long nginx leaves a gateway out by its defaults, and a second to spare [s]."""
 BETWEEN = 60
 """Calls between two restarts."""
-
-
-@pytest.fixture(scope="module")
-def database(missing: Callable[[str], None]) -> Iterator[Cluster]:
-    if programs() is None:
-        missing(HOW)
-    with cluster() as running:
-        yield running
 
 
 @pytest.fixture

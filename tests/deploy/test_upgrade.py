@@ -6,13 +6,13 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from gateways import Callers, Gateway, haproxy, tell_haproxy
 
-from pml_testing.postgres import HOW, Cluster, cluster, programs
+from pml_testing.postgres import Cluster
 
 CONFIG = """
 [gateway]
@@ -77,14 +77,6 @@ def installed(root: Path, commit: str, uv: str, folder: Path) -> str:
     put = subprocess.run(command, check=False, cwd=folder / "source", env=kept)
     starts = put.returncode == 0 and subprocess.run([python, "-m", "pml_core", "servers", "list"], check=False)
     return str(python) if starts and starts.returncode == 0 else ""
-
-
-@pytest.fixture(scope="module")
-def database(missing: Callable[[str], None]) -> Iterator[Cluster]:
-    if programs() is None:
-        missing(HOW)
-    with cluster() as running:
-        yield running
 
 
 def rows(url: str) -> int:

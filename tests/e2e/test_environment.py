@@ -9,29 +9,14 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from gate import Gate
+from gate import Gate, script
 
 from pml_kit.system.environment import is_usual
 
-TELLER = """
-import json, os, sys
-print("starting with", os.environ.get("MINE"), file=sys.stderr, flush=True)
-for line in sys.stdin:
-    message = json.loads(line)
-    method, params = message.get("method"), message.get("params") or {}
-    if "id" not in message:
-        continue
-    if method == "initialize":
-        result = {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}},
-                  "serverInfo": {"name": "teller", "version": "1"}}
-    elif method == "tools/list":
-        result = {"tools": [{"name": "tell", "description": "Tells.", "inputSchema": {"type": "object"}}]}
-    elif method == "tools/call":
-        result = {"content": [{"type": "text", "text": json.dumps(dict(os.environ))}]}
-    else:
-        result = {}
-    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
-"""
+TELLER = script(
+    "return json.dumps(dict(os.environ))",
+    'print("starting with", os.environ.get("MINE"), file=sys.stderr, flush=True)',
+)
 FALLEN = "import os, sys; print('no way in with', os.environ.get('MINE'), file=sys.stderr); sys.exit(3)"
 ALICE, SECRET, ITS_OWN = "tok-alice-4f1c77aa", "the-house-secret-91", "plainword-given-by-name"
 KEYS = """
@@ -53,7 +38,7 @@ def gate(tmp_path):
 
 
 def server(gate, name, script, **more):
-    gate.server(name, script=script, **more)
+    gate.server(name, "tell", script=script, **more)
     gate.config.write_text(gate.config.read_text() + f'[servers.{name}.env]\nMINE = "${{WORD}}"\n')
 
 
@@ -93,8 +78,8 @@ def test_what_a_file_of_variables_says_is_kept_nowhere(gate):
     first, second = "first-of-the-file-1", "second-of-the-file-2"
     secrets = gate.folder / "secrets.env"
     secrets.write_text(f"MINE={first}\n")
-    gate.server("teller", script=TELLER, env_file="secrets.env")
-    gate.server("late", script=TELLER, env_file="secrets.env", start="lazy")
+    gate.server("teller", "tell", script=TELLER, env_file="secrets.env")
+    gate.server("late", "tell", script=TELLER, env_file="secrets.env", start="lazy")
     gate.server("fallen", script=FALLEN, env_file="secrets.env")
     with gate.serving(), gate.caller(BOB) as bob:
         assert json.loads(bob.text("teller__tell", mine=first))["MINE"] == first

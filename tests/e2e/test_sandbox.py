@@ -6,30 +6,12 @@ import json
 import sys
 
 import pytest
-from gate import Gate
+from gate import Gate, script
 
-READER = """
-import json, os, sys
-for line in sys.stdin:
-    message = json.loads(line)
-    method, params = message.get("method"), message.get("params") or {}
-    if "id" not in message:
-        continue
-    if method == "initialize":
-        result = {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}},
-                  "serverInfo": {"name": "reader", "version": "1"}}
-    elif method == "tools/list":
-        result = {"tools": [{"name": "read", "description": "Reads.", "inputSchema": {"type": "object"}}]}
-    elif method == "tools/call":
-        try:
-            said = open(params["arguments"]["path"]).read()
-        except OSError as error:
-            said = type(error).__name__
-        result = {"content": [{"type": "text", "text": said}]}
-    else:
-        result = {}
-    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
-"""
+READER = script("""try:
+    return open(arguments["path"]).read()
+except OSError as error:
+    return type(error).__name__""")
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the jail is Linux's")
 
@@ -39,8 +21,8 @@ def gate(tmp_path):
     made = Gate(tmp_path)
     (tmp_path / "granted").mkdir()
     (tmp_path / "granted/note.txt").write_text("tea")
-    made.server("open", script=READER)
-    made.server("closed", script=READER)
+    made.server("open", "read", script=READER)
+    made.server("closed", "read", script=READER)
     table = f"[servers.closed.sandbox]\nread = {json.dumps([str(tmp_path / 'granted')])}\n"
     made.config.write_text(made.config.read_text() + table)
     return made

@@ -24,9 +24,11 @@ MODERN = "2026-07-28"
 SERVING = "serving MCP at "
 START_S, PATIENCE_S, POLL_S = 120.0, 120.0, 0.05
 ABOUT = {"name": "client", "version": "1"}
-SERVER = """
-import json, sys
-names = sys.argv[1:]
+SCRIPT = """
+import json, os, sys
+{before}
+def answer(arguments):
+    {answer}
 for line in sys.stdin:
     message = json.loads(line)
     method, params = message.get("method"), message.get("params") or {}
@@ -37,17 +39,22 @@ for line in sys.stdin:
                   "serverInfo": {"name": "scripted", "version": "1"}}
     elif method == "tools/list":
         result = {"tools": [{"name": name, "description": f"Does {name}.", "inputSchema": {"type": "object"}}
-                            for name in names]}
+                            for name in sys.argv[1:]]}
     elif method == "tools/call":
-        text = json.dumps(params.get("arguments", {}))
-        result = {"content": [{"type": "text", "text": f"answered {text}"}]}
+        result = {"content": [{"type": "text", "text": answer(params.get("arguments", {}))}]}
     else:
         result = {}
     print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
 """
-"""Has the tools that it is told, each of which says what it was given."""
 
 
+def script(answer, before=""):
+    """A server with the tools that it is told, whose calls are answered by the lines ``answer``."""
+    return SCRIPT.replace("{before}", before).replace("{answer}", answer.replace("\n", "\n    "))
+
+
+SERVER = script('return f"answered {json.dumps(arguments)}"')
+"""Each of its tools says what it was given."""
 OWN = frozenset({"pml://status", "pml://guide/workflows", "guide_workflows"})
 """Resources and prompts of the gateway's own, which everybody may have."""
 
@@ -72,8 +79,8 @@ class Gate:
 
     def server(self, name, *tools, **more):
         """Add a server to the configuration; with a ``script``, one that runs this."""
-        script = more.pop("script", None)
-        command = ["-c", script] if script else [str(self.folder / "server.py"), *tools]
+        own = more.pop("script", None)
+        command = ["-c", own, *tools] if own else [str(self.folder / "server.py"), *tools]
         lines = [f"[servers.{name}]", f"command = {json.dumps(sys.executable)}", f"args = {json.dumps(command)}"]
         lines += [f"{option} = {json.dumps(value)}" for option, value in more.items()]
         self.config.write_text(self.config.read_text() + "\n" + "\n".join(lines) + "\n")
