@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from pml_hookspecs import MetaTool, SharedRoute, hookimpl
+from pml_kit.errors import is_missing
 
 from .settings import Settings
 
@@ -40,7 +41,7 @@ def pml_routes(services: Services) -> Iterable[SharedRoute]:
     try:
         from .api import routes
     except ModuleNotFoundError as exc:
-        if exc.name is None or exc.name.partition(".")[0] != "starlette":
+        if not is_missing(exc, "starlette"):
             raise
         return ()
     return map(SharedRoute, routes(services))

@@ -18,3 +18,8 @@ class OperatorError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message}\n{self.remedy}" if self.remedy else self.message
+
+
+def is_missing(error: ModuleNotFoundError, package: str) -> bool:
+    """Whether an import failed because ``package`` is not installed, and for no other reason."""
+    return error.name is not None and error.name.partition(".")[0] == package
