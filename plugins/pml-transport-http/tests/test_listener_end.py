@@ -9,8 +9,12 @@ import socket
 import pytest
 from listening import META, MODERN, Script, listening, text
 
+from pml_transport_http.server.listener.listener import ARRIVAL_S, POLL_S
+
 pytestmark = pytest.mark.anyio
 WAITING = 20
+TURNS = int(2 * ARRIVAL_S / POLL_S)
+"""More than a listener waits for the rest of a request."""
 
 
 def call(port, tool="echo", *, close=False):
@@ -25,6 +29,17 @@ def call(port, tool="echo", *, close=False):
     return head.encode(), body
 
 
+async def is_closed(port):
+    """Wait until nobody listens any more: the end has begun."""
+    while True:
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            return
+        writer.close()
+        await asyncio.sleep(0.01)
+
+
 async def test_requests_that_nobody_has_taken_yet_are_answered(services):
     async with listening(services) as listener:
         clients = [socket.create_connection(("127.0.0.1", listener.port)) for _ in range(WAITING)]
@@ -34,7 +49,8 @@ async def test_requests_that_nobody_has_taken_yet_are_answered(services):
         await listener.stop()
         for client in clients:
             with client:
-                assert client.recv(1 << 16).startswith(b"HTTP/1.1 200")
+                answer = client.recv(1 << 16)
+                assert answer.startswith(b"HTTP/1.1 200"), answer
 
 
 async def test_a_request_is_answered_whose_connection_was_there(services):
@@ -46,10 +62,10 @@ async def test_a_request_is_answered_whose_connection_was_there(services):
         assert (await idle_reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
         writer.write(head)
         stopping = asyncio.ensure_future(listener.stop())
-        await asyncio.sleep(0.05)
+        await is_closed(listener.port)
         writer.write(body)
         answer = await reader.read()
-        assert answer.startswith(b"HTTP/1.1 200")
+        assert answer.startswith(b"HTTP/1.1 200"), answer
         assert b"connection: close" in answer
         # The one that was idle is closed, and with nothing more said than the rest of its answer.
         assert b"HTTP/1.1" not in await idle_reader.read()
@@ -74,7 +90,9 @@ async def test_a_request_that_comes_too_late_is_refused(services):
         reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
         writer.write(head + body[:-1])
         stopping = asyncio.ensure_future(listener.stop())
-        await asyncio.sleep(1)
+        await is_closed(listener.port)
+        for _ in range(TURNS):
+            await asyncio.sleep(POLL_S)
         writer.write(body[-1:])
         refused = await reader.read()
         assert refused.startswith(b"HTTP/1.1 503")

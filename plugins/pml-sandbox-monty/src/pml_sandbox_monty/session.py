@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -53,7 +53,8 @@ class Session:
         self._waited_for: asyncio.Task[Any] | None = None
         self._under_way: dict[int, asyncio.Task[Any]] = {}
         self._failed: dict[str, CallError] = {}
-        self._stopper: asyncio.Timeout
+        self._stopper: asyncio.Timeout | None = None
+        """While the code runs."""
         self._loop = asyncio.get_running_loop()
 
     async def run(self, workers: Workers) -> CodeOutcome:
@@ -99,10 +100,19 @@ class Session:
         with MountDir(host_path=folder, virtual_path=folder, mode=mode, write_bytes_limit=most) as made:
             yield made
 
+    @asynccontextmanager
+    async def _stoppable(self) -> AsyncIterator[None]:
+        async with asyncio.timeout(None) as stopper:
+            self._stopper = stopper
+            try:
+                yield
+            finally:
+                self._stopper = None
+
     async def _in_time(self, worker: Any, mount: Any, most_s: float) -> CodeOutcome:
         try:
             async with (
-                asyncio.timeout(None) as self._stopper,
+                self._stoppable(),
                 Clock(self._piece.run, most_s),
                 self._piece.quota.watched(lambda: self._stop(outcomes.folder_full, self._piece.quota.limit)),
             ):
@@ -155,8 +165,10 @@ class Session:
 
     def _stop(self, ending: Callable[..., CodeOutcome], *told: Any) -> None:
         """End the code as ``ending`` has it. What a callback raises, Monty tells at the end only."""
-        self._why = self._why or partial(ending, *told)
-        self._stopper.reschedule(self._loop.time())
+        # What printed is told from another thread: also more than once, and when the code has ended by then.
+        if self._why is None and self._stopper is not None:
+            self._why = partial(ending, *told)
+            self._stopper.reschedule(self._loop.time())
 
     async def _called(self, step: Any) -> Any:
         """Answer a call: of a tool or a sleep by a promise, of anything else at once."""
