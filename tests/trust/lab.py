@@ -65,16 +65,16 @@ class Peer:
 
 @contextmanager
 def peer(
-    command: Sequence[str], env: Mapping[str, str], work: Path, *, gateway: bool, more: str = ""
+    command: Sequence[str], env: Mapping[str, str], work: Path, *, gateway: bool, config: str = CONFIG, more: str = ""
 ) -> Iterator[Peer]:
-    """The server itself, or a gateway in front of it; ``more`` are lines of its section."""
+    """The server itself, or a gateway in front of it; ``more`` are lines of its section in ``config``."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PML_")}
     run, environment = command, {**kept, **env}
     if gateway:
         table = "{" + ", ".join(f"{name} = {json.dumps(value)}" for name, value in env.items()) + "}"
         program, *args = command
-        config = CONFIG.format(command=json.dumps(program), args=json.dumps(args), env=table, more=more)
-        (work / "pml.toml").write_text(config, encoding="utf-8")
+        filled = config.format(command=json.dumps(program), args=json.dumps(args), env=table, more=more)
+        (work / "pml.toml").write_text(filled, encoding="utf-8")
         run, environment = pml(work, "serve"), {**kept, "PML_HOME": str(work / "home")}
     with subprocess.Popen(
         run, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, cwd=work
