@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+from contextlib import ExitStack
 
 import pytest
 from listening import META, MODERN, Script, listening, text
@@ -42,15 +43,15 @@ async def is_closed(port):
 
 async def test_requests_that_nobody_has_taken_yet_are_answered(services):
     async with listening(services) as listener:
-        clients = [socket.create_connection(("127.0.0.1", listener.port)) for _ in range(WAITING)]
-        for client in clients:
-            client.sendall(b"".join(call(listener.port, close=True)))
-        # The loop had no turn since: all of them wait in the backlog.
-        await listener.stop()
-        for client in clients:
-            with client:
-                answer = client.recv(1 << 16)
-                assert answer.startswith(b"HTTP/1.1 200"), answer
+        with ExitStack() as connected:
+            address = ("127.0.0.1", listener.port)
+            clients = [connected.enter_context(socket.create_connection(address)) for _ in range(WAITING)]
+            for client in clients:
+                client.sendall(b"".join(call(listener.port, close=True)))
+            # The loop had no turn since: all of them wait in the backlog.
+            await listener.stop()
+            answers = [client.recv(1 << 16) for client in clients]
+            assert {answer[:12] for answer in answers} == {b"HTTP/1.1 200"}, answers
 
 
 async def test_a_request_is_answered_whose_connection_was_there(services):
