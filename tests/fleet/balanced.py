@@ -193,23 +193,25 @@ class Fleet:
             yield client
 
 
-async def request(url: str, method: str, params: Mapping[str, Any], key: str = "") -> dict[str, Any]:
+async def request(
+    url: str, method: str, params: Mapping[str, Any], key: str = "", headers: Mapping[str, str] | None = None
+) -> dict[str, Any]:
     """What a request of the stateless revision is answered."""
     about = {
         "io.modelcontextprotocol/protocolVersion": MODERN,
         "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
         "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
     }
-    headers = {
-        "accept": "application/json, text/event-stream",
+    said = {
+        **accepting(key),
         "mcp-protocol-version": MODERN,
         "mcp-method": method,
         **({"mcp-name": params["name"]} if "name" in params else {}),
-        **({"authorization": f"Bearer {key}"} if key else {}),
+        **(headers or {}),
     }
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": about}}
     async with httpx2.AsyncClient(timeout=PATIENCE_S) as http:
-        answer = await http.post(url, json=message, headers=headers)
+        answer = await http.post(url, json=message, headers=said)
     lines = [line.removeprefix("data: ") for line in answer.text.splitlines() if re.match(r"(data: )?\{", line)]
     read: dict[str, Any] = json.loads(lines[-1])
     return read

@@ -290,3 +290,26 @@ async def test_a_subscription_lasts_until_the_client_leaves(services):
             assert not script.cancelled.is_set()
         async with asyncio.timeout(SOON_S):
             await script.cancelled.wait()
+
+
+@pytest.mark.parametrize("era", ["modern", "handshake"])
+@pytest.mark.parametrize("own", [{}, {"traceparent": "00-own"}])
+async def test_a_trace_that_headers_tell_of_goes_on_unless_meta_has_one(services, era, own):
+    said = {"traceparent": f"00-{'4' * 32}-{'5' * 16}-01", "tracestate": "rojo=1", "baggage": "team=blue"}
+    async with listening(services) as listener, listener.client() as client:
+        if era == "modern":
+            told = await client.modern("tools/call", {"name": "echo", "_meta": {**META, **own}}, **said)
+        else:
+            await client.initialize()
+            told = await client.post(client.calling("echo", _meta={"x/y": 1, **own}), **said)
+        assert told.status_code == 200
+    taken = next(params for method, params in listener.script.requests if method == "tools/call")
+    expected = {**(META if era == "modern" else {"x/y": 1}), **(own or said)}
+    assert taken["_meta"] == expected
+
+
+async def test_headers_without_a_trace_change_nothing(services):
+    async with listening(services) as listener, listener.client() as client:
+        await client.modern("tools/call", {"name": "echo"}, tracestate="rojo=1", baggage="team=blue")
+    taken = next(params for method, params in listener.script.requests if method == "tools/call")
+    assert taken["_meta"] == META

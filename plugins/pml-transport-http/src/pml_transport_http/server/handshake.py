@@ -92,7 +92,7 @@ class Handshake:
                 session.notified(message)
                 await reply(request.send, ACCEPTED)
             else:
-                await self._serve(session, request, messages.call_of(message), SILENCE_S)
+                await self._serve(session, request, messages.call_of(message, request.headers), SILENCE_S)
 
     def _session(self, request: Request) -> Session:
         id = request.headers.get(SESSION)
@@ -104,7 +104,7 @@ class Handshake:
         if SESSION in request.headers:
             self._session(request)
             raise HttpError(400, INVALID_REQUEST, "This session has been initialized already", id=message.id)
-        call = messages.call_of(message)
+        call = messages.call_of(message, request.headers)
         self._active_requests.check_open(call.key)
         self.sessions.make_room(owner_of(request.access, request.scope))
         session = Session(request, self._settings, self._log)

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from pml_hookspecs import EMPTY, RawObject, encode
+from pml_kit import json_members
 from pml_kit.json_line import json_line
 from pml_kit.jsonrpc.envelope import NOTHING, Message
 from pml_kit.mcp.protocol import INVALID_PARAMS, INVALID_REQUEST, META_PROTOCOL_VERSION, PARSE_ERROR
@@ -21,6 +22,9 @@ from .http import HttpError
 _decode = msgspec.json.Decoder(Message).decode
 _members = msgspec.json.Decoder(dict[str, Raw]).decode
 _MODERN = META_PROTOCOL_VERSION.encode()
+TRACEPARENT = b"traceparent"
+TRACE_CONTEXT = (TRACEPARENT, b"tracestate", b"baggage")
+"""Headers of W3C Trace Context and Baggage, and keys of ``_meta``."""
 
 
 class Call(NamedTuple):
@@ -76,15 +80,22 @@ def params_of(message: Message) -> RawObject:
     return RawObject(raw)
 
 
-def call_of(message: Message) -> Call:
-    """The request that a message is.
+def call_of(message: Message, headers: Mapping[bytes, bytes]) -> Call:
+    """The request that a message is, with the trace context of its ``headers`` unless ``_meta`` has one.
 
     Raises:
         HttpError: It has no proper params, or no id.
     """
     if not isinstance(message.id, (int, str)):
         raise HttpError(400, INVALID_REQUEST, "A request needs an id that is a string or an integer")
-    return Call(message.id, str(message.method), params_of(message))
+    return Call(message.id, str(message.method), _traced(params_of(message), headers))
+
+
+def _traced(params: RawObject, headers: Mapping[bytes, bytes]) -> RawObject:
+    if TRACEPARENT not in headers or (TRACEPARENT in params.raw and "traceparent" in json_members.meta_of(params)):
+        return params
+    context = {name.decode(): headers[name].decode("latin-1") for name in TRACE_CONTEXT if name in headers}
+    return json_members.with_meta(params, context)
 
 
 def members(raw: bytes) -> dict[str, Raw]:

@@ -114,7 +114,7 @@ class StatelessRequests:
             await reply(request.send, ACCEPTED)
             return
         check_envelope(request.headers, message)
-        call = messages.call_of(message)
+        call = messages.call_of(message, request.headers)
         await self._serve(self._client(request, call.key), request, call)
 
     def _client(self, request: Request, id: Any) -> Client:
