@@ -38,6 +38,8 @@ KEPT_S = 3600.0
 AGAIN_S = 0.5
 """Until the store is asked again that did not take it [s]."""
 CONNECT_S = 5.0
+LOOK_S, STILL_S = 5.0, 15.0
+"""How often a gateway that was led to is asked whether it is there, and how long that may take [s]."""
 LED = b"pml-led-to"
 """Header of a request that was led: the gateway it is for, which leads it no further."""
 NOT_HERE = 421
@@ -82,6 +84,8 @@ class Peers:
         self._services, self.url, self._log = services, url, log
         self._http: Http1 | None = None
         self._saying: asyncio.Task[None] | None = None
+        self._answered_s: dict[str, float] = {}
+        """When the gateway at an address was last seen to answer, by the clock of the event loop."""
 
     @property
     def documents(self) -> Documents | None:
@@ -181,17 +185,50 @@ class Peers:
 
         if self._http is None:
             self._http = Http1(None, CONNECT_S)
+        if not await self._is_awake(url, self._http):
+            raise _later("The gateway that keeps this does not answer, and was not asked")
+        answering = asyncio.ensure_future(self._http.handle_async_request(_same(request, body, name, url)))
+        still = asyncio.ensure_future(self._until_still(url, self._http))
         try:
-            response = await self._http.handle_async_request(_same(request, body, name, url))
+            await asyncio.wait((answering, still), return_when=asyncio.FIRST_COMPLETED)
+            if not answering.done():
+                raise httpx2.ReadTimeout("it does not answer any more")
+            response = answering.result()
+            if response.status_code == NOT_HERE:
+                await response.aclose()
+                return False
+            await _hand_on(request, response, still)
         except httpx2.ConnectError:
             return False
         except httpx2.TransportError as error:
             self._log.warning("http.peer_failed", url=url, problem=str(error))
-            raise _later("The gateway that keeps this does not answer") from None
-        if response.status_code == NOT_HERE:
-            await response.aclose()
-            return False
-        await _hand_on(request, response)
+            raise _later("The gateway that keeps this does not answer, and may yet do what it was asked") from None
+        finally:
+            answering.cancel()
+            still.cancel()
+        return True
+
+    async def _until_still(self, url: str, http: Http1) -> None:
+        while await self._is_awake(url, http):  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(LOOK_S)
+
+    async def _is_awake(self, url: str, http: Http1) -> bool:
+        """Whether the gateway at ``url`` answers: for one that stands still its system goes on to take connections.
+
+        True as well when nobody listens there, which whoever asks is told at once.
+        """
+        import httpx2
+
+        clock = asyncio.get_running_loop().time
+        if clock() - self._answered_s.get(url, -LOOK_S) >= LOOK_S:
+            try:
+                async with asyncio.timeout(STILL_S):
+                    await (await http.handle_async_request(httpx2.Request("GET", f"{url}/healthz"))).aclose()
+            except httpx2.ConnectError:
+                return True
+            except (TimeoutError, httpx2.TransportError):
+                return False
+            self._answered_s[url] = clock()
         return True
 
 
@@ -226,12 +263,12 @@ def _same(request: Request, body: bytes, name: str, url: str) -> httpx2.Request:
     return httpx2.Request(scope["method"], url + target.decode("ascii"), headers=headers, content=body)
 
 
-async def _hand_on(request: Request, response: httpx2.Response) -> None:
-    """Answer with what another gateway answers, as it comes, as long as the client is there."""
+async def _hand_on(request: Request, response: httpx2.Response, still: asyncio.Future[None]) -> None:
+    """Answer with what another gateway answers, as it comes, as long as the client is there, and until ``still``."""
     relaying = asyncio.ensure_future(_relay(request, response))
     watching = asyncio.ensure_future(_until_left(request))
     try:
-        await asyncio.wait((relaying, watching), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((relaying, watching, still), return_when=asyncio.FIRST_COMPLETED)
     finally:
         for task in (relaying, watching):
             task.cancel()
