@@ -24,6 +24,7 @@ from pml_core.plugins import registry
 from pml_hookspecs import RpcError, Session, ToolCall, UnauthenticatedError, replace
 from pml_kit.offers import (
     ACCESS,
+    API_DESCRIPTIONS,
     EMBEDDER,
     INDIRECT_CALLS,
     METRICS_PAGE,
@@ -239,6 +240,12 @@ async def test_offered_guides(gateway):
     async with gateway([offering("guides")]) as client:
         read = await client.request("resources/read", {"uri": "pml://guide/releases"})
         assert "git:git_log" in read["contents"][0]["text"]
+
+
+async def test_offered_api_descriptions(gateway):
+    async with gateway([offering("api_descriptions"), "execution_tools"]) as client:
+        ((_, offered),) = client.gateway.offers.find_all(API_DESCRIPTIONS)
+        assert "/api/releases" in offered().paths
 
 
 async def test_offered_answers(gateway):

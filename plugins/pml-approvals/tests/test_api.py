@@ -9,6 +9,7 @@ import pytest
 from starlette.routing import Router
 
 from pml_approvals.api import LONGEST_BODY, routes
+from pml_approvals.openapi import description
 from pml_hookspecs import Failure, Identity, RawObject, Status
 from pml_testing.fakes import outcome
 
@@ -124,3 +125,17 @@ async def test_what_the_tool_refuses_has_its_status(gateway, failure, expected):
     status, told = await asked(gateway, "POST", "/approvals/apr-1", YES)
     assert status == expected
     assert told["error"]["message"] == failure.message
+
+
+async def test_the_openapi_document_is_told_of_every_route_and_answer(gateway):
+    told = description()
+    described = {(path, method.upper()) for path, item in told.paths.items() for method in item}
+    mounted = {
+        (f"/api{one.path}".replace("{id}", "{approval_id}"), "POST" if "{" in one.path else "GET")
+        for one in routes(gateway)
+    }
+    assert described == mounted
+    assert set(told.schemas) == {"Approvals", "Answered"}
+    answering = told.paths["/api/approvals/{approval_id}"]["post"]
+    assert answering["requestBody"]["content"]["application/json"]["schema"]["required"] == ["approve"]
+    assert {"200", "401", "403", "404", "409", "422", "429"} == set(answering["responses"])

@@ -11,8 +11,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from pml_execution_tools.definitions import LIST_RECENT_EXECUTIONS
+from pml_execution_tools.openapi import document
 from pml_hookspecs import ExecutionId, Failure, Status, UnauthenticatedError
-from pml_kit.offers import ACCESS
+from pml_kit.offers import ACCESS, ApiDescription
 from pml_testing.fakes import outcome
 
 pytestmark = pytest.mark.anyio
@@ -284,9 +285,9 @@ async def test_only_reading_is_allowed(served):
 
 
 async def test_the_openapi_document_tells_of_every_route_and_answers_fit_it(filled):
-    document = await body(filled, "/api/openapi.json")
-    assert document["openapi"].startswith("3.1")
-    assert list(document["paths"]) == [
+    told = await body(filled, "/api/openapi.json")
+    assert told["openapi"].startswith("3.1")
+    assert list(told["paths"]) == [
         "/api/executions",
         "/api/executions/summary",
         "/api/executions/search",
@@ -304,7 +305,15 @@ async def test_the_openapi_document_tells_of_every_route_and_answers_fit_it(fill
     }
     for schema, path in asked.items():
         answer = (await get(filled, path)).json()
-        Draft202012Validator(document["components"]["schemas"][schema]).validate(answer)
+        Draft202012Validator(told["components"]["schemas"][schema]).validate(answer)
+
+
+def test_the_openapi_document_tells_of_the_routes_of_others():
+    item = {"get": {"operationId": "listReleases", "responses": {"200": {"description": "Names"}}}}
+    more = ApiDescription(paths={"/api/releases": item}, schemas={"Names": {"type": "array"}, "Page": {}})
+    told = document([more])
+    assert told["paths"] == {**document()["paths"], "/api/releases": item}
+    assert told["components"]["schemas"] == {**more.schemas, **document()["components"]["schemas"]}
 
 
 UNSAID = """

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from pml_hookspecs import MetaTool, SharedRoute, hookimpl
+from pml_hookspecs import MetaTool, Offer, SharedRoute, hookimpl
 from pml_kit.errors import is_missing
+from pml_kit.offers import API_DESCRIPTIONS
 
 from .settings import Settings
 
 if TYPE_CHECKING:
     from pml_hookspecs import Services, Wrapper
+    from pml_kit.offers import ApiDescription
 
 settings_type = Settings
 
@@ -45,6 +47,18 @@ def pml_routes(services: Services) -> Iterable[SharedRoute]:
             raise
         return ()
     return map(SharedRoute, routes(services))
+
+
+@hookimpl
+def pml_offers() -> Iterable[Offer[Any]]:
+    """What the document of the routes says of them."""
+    return [Offer(API_DESCRIPTIONS, _described)]
+
+
+def _described() -> ApiDescription:
+    from .openapi import description
+
+    return description()
 
 
 @hookimpl

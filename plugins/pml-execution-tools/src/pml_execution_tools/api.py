@@ -23,7 +23,7 @@ from pml_hookspecs import (
 )
 from pml_kit.json_line import well_formed
 from pml_kit.mcp.arguments import KINDS
-from pml_kit.offers import ACCESS, required
+from pml_kit.offers import ACCESS, API_DESCRIPTIONS, required
 
 from .openapi import INCLUDE_LOG, ROUTES, Answers, RouteDescription, document
 
@@ -57,11 +57,11 @@ FLAGS = {"true": True, "1": True, "false": False, "0": False}
 def routes(services: Services) -> list[Route]:
     """What is mounted under ``/api``."""
     answering = [Route(route.path, _Endpoint(services, route), methods=["GET"]) for route in ROUTES]
-    return [*answering, Route("/openapi.json", _openapi, methods=["GET"])]
 
+    async def openapi(_request: Request) -> Response:
+        return _json(document([described() for _, described in services.find_all(API_DESCRIPTIONS)]))
 
-async def _openapi(_request: Request) -> Response:
-    return _json(document())
+    return [*answering, Route("/openapi.json", openapi, methods=["GET"])]
 
 
 class _Endpoint:

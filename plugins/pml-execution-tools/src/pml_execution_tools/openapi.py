@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache
-from typing import Any, Literal, NamedTuple, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from .definitions import (
     GET_AGENT_ACTIVITY_SUMMARY,
@@ -13,6 +12,9 @@ from .definitions import (
     SEARCH_EXECUTIONS,
 )
 from .shapes import LOG
+
+if TYPE_CHECKING:
+    from pml_kit.offers import ApiDescription
 
 Answers: TypeAlias = Literal["Page", "Found", "Summary", "Result", "Log"]
 INCLUDE_LOG = "include_log"
@@ -96,20 +98,24 @@ _PATH_PARAMETERS = {
 """With what may be in them."""
 
 
-@cache
-def document() -> dict[str, Any]:
-    """The OpenAPI 3.1 document of the routes. Not to be changed."""
-    schemas = {route.answers: route.tool["outputSchema"] for route in ROUTES} | {"Log": LOG, "Error": _ERROR}
+def document(others: Sequence[ApiDescription] = ()) -> dict[str, Any]:
+    """The OpenAPI 3.1 document of the routes, and of those of ``others``."""
+    more = {name: schema for one in others for name, schema in one.schemas.items()}
+    schemas = more | {route.answers: route.tool["outputSchema"] for route in ROUTES} | {"Log": LOG, "Error": _ERROR}
     return {
         "openapi": "3.1.0",
         "info": {
-            "title": "PML execution history",
+            "title": "PML gateway",
             "version": "1",
-            "description": "What ran, who ran it, what it answered and what it cost. A caller sees what its key shows.",
+            "description": "What ran, who ran it, what it answered and what it cost, and what waits for humans. "
+            "A caller sees what its key shows.",
         },
         "servers": [{"url": "/"}],
         "security": [{"key": []}, {}],
-        "paths": {f"/api{_plain(route.path)}": {"get": _operation(route)} for route in ROUTES},
+        "paths": {
+            **{f"/api{_plain(route.path)}": {"get": _operation(route)} for route in ROUTES},
+            **{path: item for one in others for path, item in one.paths.items()},
+        },
         "components": {"schemas": schemas, "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
     }
 

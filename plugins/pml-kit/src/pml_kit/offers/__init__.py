@@ -33,7 +33,7 @@ from .answers import (
     ResultValues,
     stored_values,
 )
-from .guides import GUIDES, Guide
+from .guides import API_DESCRIPTIONS, GUIDES, ApiDescriber, ApiDescription, Guide
 from .indirect_calls import INDIRECT_CALLS, IndirectCalls
 from .plans import SUGGESTER, Suggester, Suggestion
 from .presentation import (
@@ -82,6 +82,7 @@ OF_PLUGINS: frozenset[Key[Any]] = frozenset(
     {
         ACCESS_WATCHERS,
         ANSWERS,
+        API_DESCRIPTIONS,
         DEFINITIONS,
         EMBEDDER,
         FLOWS,
@@ -139,6 +140,7 @@ __all__ = [
     "ACCESS",
     "ACCESS_WATCHERS",
     "ANSWERS",
+    "API_DESCRIPTIONS",
     "CONNECTIONS",
     "DEFINITIONS",
     "EMBEDDER",
@@ -170,6 +172,8 @@ __all__ = [
     "AccessWatcher",
     "AnswerFilter",
     "AnswerSelector",
+    "ApiDescriber",
+    "ApiDescription",
     "Asker",
     "Checker",
     "ClientConnection",

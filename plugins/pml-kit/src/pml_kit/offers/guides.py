@@ -1,9 +1,11 @@
-"""Texts that say how something of the gateway is used."""
+"""Texts that say how something of the gateway is used, for models and for programs."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from pml_hookspecs import Key
 
@@ -42,5 +44,25 @@ class Guide:
             raise ValueError(f"the questions of the guide {self.name!r} are one text; make them a tuple")  # noqa: TRY004
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiDescription:
+    """What the OpenAPI 3.1 document of the gateway says of a plugin's routes under ``/api/``."""
+
+    paths: Mapping[str, Mapping[str, Any]]
+    """Path items by path, ``/api`` included."""
+    schemas: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By their names under ``#/components/schemas/``; ``Error``, an object with ``code`` and ``message``, is there."""
+
+
+class ApiDescriber(Protocol):
+    """Knows a plugin's routes under ``/api/``."""
+
+    def __call__(self) -> ApiDescription:
+        """What the document says of them; called when that is asked for."""
+        ...
+
+
 GUIDES: Key[Guide] = Key("guides", Guide, several="all")
 """A name claimed twice is a start-up error."""
+API_DESCRIPTIONS: Key[ApiDescriber] = Key("api_descriptions", ApiDescriber, several="all")
+"""Asked by whoever serves the document; of two for one path or schema, one counts."""
