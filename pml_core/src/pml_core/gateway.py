@@ -141,6 +141,7 @@ class Gateway(Parts):
         self.catalog.on_change(self.lists_may_differ)
         self._services.lists_changed = self.lists_changed
         if self._connect:
+            self.soon(self._hear_elsewhere, store)
             self.soon(self._open)
             self.soon(self.announcement.begin, self.servers_tried, store)
             self.soon(self.journal.keep)
@@ -325,6 +326,13 @@ class Gateway(Parts):
         while told != (now := (self.catalog.changes, self.exposures, self.exposures.forgotten)):
             told = now
             await asyncio.gather(*(c.tools_changed() for c in tuple(self.conversations)))
+
+    async def _hear_elsewhere(self, store: Store) -> None:
+        from pml_mcp.wire.listeners import ListComparison
+
+        elsewhere = ListComparison(store.documents, self.catalog.digests, self.conversations)
+        self.catalog.on_change(elsewhere.changed)
+        await elsewhere.watch()
 
     # The configuration changes
 

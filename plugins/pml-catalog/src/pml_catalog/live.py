@@ -123,6 +123,10 @@ class LiveCatalog:
         self.tables.theirs[server] = known
         self._rebuild()
 
+    def digests(self) -> Mapping[str, str]:
+        """What tells each server's list from others, by server; the same at every gateway that has the same."""
+        return {server: known.key[1] for server, known in self.tables.theirs.items()}
+
     def forget(self, server: str) -> None:
         """A server is not configured any more."""
         self._statuses.pop(server, None)

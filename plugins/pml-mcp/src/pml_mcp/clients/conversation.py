@@ -225,6 +225,14 @@ class Conversation(ConnectedClient):
             self._listed.clear()
             self._tell_changed()
 
+    async def told_elsewhere(self, server: str) -> None:
+        """Another gateway has another list of a server's tools now, which the client may be given next."""
+        if (
+            self.may_hear(server, LIST_CHANGED["tools"], EMPTY)
+            and (await self.exposures.of(self.session)).whole_catalog
+        ):
+            self.listeners.tell(LIST_CHANGED["tools"])
+
     def _tell_changed(self) -> None:
         self.listeners.tell(LIST_CHANGED["tools"])
         if self.initialized:

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pml_hookspecs import EMPTY, Origin, RawObject
+from pml_kit.identifiers import gateway_name
 from pml_kit.json_members import with_member, with_meta
 from pml_kit.mcp.protocol import LIST_CHANGED, META_SUBSCRIPTION_ID, UPDATED
 
+if TYPE_CHECKING:
+    from pml_hookspecs import Documents
+
+LISTS = "mcp.lists"
+"""Collection of documents: the list of tools of each server that changed last, and at which gateway."""
+KEPT = timedelta(hours=1)
+LOOK_S = 1.0
+"""How often it is looked for them while somebody listens [s]."""
 KINDS = {method: f"{kind}ListChanged" for kind, method in LIST_CHANGED.items()}
 
 
@@ -105,3 +116,56 @@ class Listeners:
         """End all streams in good order: the gateway goes down."""
         for listener in tuple(self._open):
             listener.ended.set()
+
+
+class ListeningClient(Protocol):
+    """A client, as far as lists of other gateways are its business."""
+
+    @property
+    def listeners(self) -> Listeners:
+        """Its open streams."""
+        ...
+
+    async def told_elsewhere(self, server: str) -> None:
+        """Another gateway has another list of a server's tools now."""
+        ...
+
+
+class ListComparison:
+    """Lists of tools that changed at another gateway on the store: a client that listens here may be answered there."""
+
+    def __init__(
+        self,
+        documents: Documents,
+        lists: Callable[[], Mapping[str, str]],
+        clients: Collection[ListeningClient],
+    ) -> None:
+        """``lists`` gives a digest of each server's list as it is here; ``clients`` are those that are connected."""
+        self._documents, self._lists, self._clients = documents, lists, clients
+        self._known = dict(lists())
+        self._told: dict[str, int] = {}
+
+    def changed(self) -> None:
+        """Write down what has changed here, for the others. The first list of a server changes nothing."""
+        before, self._known = self._known, dict(self._lists())
+        until = datetime.now(UTC) + KEPT
+        for server, digest in self._known.items():
+            if before.get(server, digest) != digest:
+                value = {"gateway": gateway_name(), "list": digest}
+                self._documents.put_soon(LISTS, server, value, expires_at=until)
+
+    async def watch(self) -> None:
+        """Tell clients of changes elsewhere. Never ends."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            if any(len(client.listeners) for client in self._clients):
+                with suppress(Exception):  # the store says itself what is wrong with it
+                    await self._look()
+
+    async def _look(self) -> None:
+        for one in (await self._documents.find(LISTS, limit=1000)).items:
+            known, self._told[one.key] = self._told.get(one.key), one.version
+            elsewhere = one.value["gateway"] != gateway_name()
+            if elsewhere and known != one.version and self._lists().get(one.key) != one.value["list"]:
+                for client in [each for each in self._clients if len(each.listeners)]:
+                    await client.told_elsewhere(one.key)
