@@ -30,6 +30,7 @@ from pml_mcp.clients.guides import Guides
 from pml_mcp.clients.introduction import Introduction, ServerInfo
 from pml_mcp.clients.mcp_tasks import Tasks
 from pml_mcp.servers.direct import DirectExecutor
+from pml_mcp.wire.listeners import ListComparison
 
 from .assemble import Parts, open_executors, open_store, open_tracers, refuse
 from .kernel.admission import Admission
@@ -138,11 +139,13 @@ class Gateway(Parts):
         check_required(self.config.gateway.required, self.assembly.records, self.supervisor.failed)
         self.supervisor.on_close(self.background.close)
         self.supervisor.on_close(self.pending_input.close)
+        comparison = ListComparison(store.documents, self.catalog.digests, self.conversations)
         self.catalog.on_change(self.lists_may_differ)
+        self.catalog.on_change(comparison.changed)
         self._services.lists_changed = self.lists_changed
         if self._connect:
-            self.soon(self._hear_elsewhere, store)
             self.soon(self._open)
+            self.soon(comparison.watch)
             self.soon(self.announcement.begin, self.servers_tried, store)
             self.soon(self.journal.keep)
             self.soon(self.background.live)
@@ -326,13 +329,6 @@ class Gateway(Parts):
         while told != (now := (self.catalog.changes, self.exposures, self.exposures.forgotten)):
             told = now
             await asyncio.gather(*(c.tools_changed() for c in tuple(self.conversations)))
-
-    async def _hear_elsewhere(self, store: Store) -> None:
-        from pml_mcp.wire.listeners import ListComparison
-
-        elsewhere = ListComparison(store.documents, self.catalog.digests, self.conversations)
-        self.catalog.on_change(elsewhere.changed)
-        await elsewhere.watch()
 
     # The configuration changes
 
