@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 import threading
 import time
@@ -25,6 +27,14 @@ def note(text):
         paid.write(f"{text}\n")
 
 
+def kill_gateway():
+    """SIGKILL to the nearest process above that serves: what a call does that a gateway does not survive."""
+    pid = os.getppid()
+    while b"serve" not in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(pid, signal.SIGKILL)
+
+
 def call(id, name, arguments):
     to = arguments.get("to", "")
     said = f"{name} {to}"
@@ -36,6 +46,9 @@ def call(id, name, arguments):
         send({"id": question, "method": "elicitation/create", "params": asked})
         answered.wait()
         said = json.dumps(waiting.pop(question)[1])
+    elif name == "poison":
+        note(f"poison-{to}")
+        kill_gateway()
     else:
         time.sleep(arguments.get("wait_s", 0))
         note(to)
@@ -50,7 +63,11 @@ def answer(message):
             "capabilities": {"tools": {}},
             "serverInfo": {"name": "asking", "version": "1"},
         }
-    return {"tools": [{"name": name, "inputSchema": SCHEMA} for name in ("pay", "ask")]} if "list" in method else {}
+    return (
+        {"tools": [{"name": name, "inputSchema": SCHEMA} for name in ("pay", "ask", "poison")]}
+        if "list" in method
+        else {}
+    )
 
 
 def main():

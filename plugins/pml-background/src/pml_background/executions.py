@@ -33,6 +33,7 @@ from pml_kit.identifiers import execution_id
 from pml_kit.plain import session_from, task_from, to_plain
 
 from . import gateway_process
+from .failures import BROKEN, CANCELLED, GIVEN_UP, LOST, NEVER_BEGUN, SECRET_GONE, STOPPED
 from .gateway_process import Presence
 from .secret_references import SecretGoneError
 
@@ -45,23 +46,13 @@ if TYPE_CHECKING:
 
 RUNS = "core.runs"
 """Collection of documents: what runs in the background."""
-BEGUN = "begun"
-"""Mark of a run that has begun, and must not begin anew unless it is durable."""
+BEGUN, TRIES = "begun", "tries"
+"""Marks of a run: it has begun, and must not begin anew unless it is durable; gateways that were killed before."""
+MOST_TRIES = 10
+"""More than one plan may take gateways down with it, since runs count that only waited there."""
 REMEMBERED = 1000
 """Of those begun here, the last ones."""
 KEPT = ("intent", "dry_run", "trigger", "agent", "schedule", "meta")
-LOST = Failure(
-    "execution.lost",
-    "The gateway went down while this was under way, and it is no durable workflow: it was not run again.",
-)
-BROKEN = Failure("execution.lost", "The gateway failed to run it; its log says why.")
-NEVER_BEGUN = Failure("task.cancelled", "Cancelled before it began.")
-SECRET_GONE = Failure(
-    "execution.lost",
-    "It needs a secret that the gateway does not know any more, so it could not go on; begin it again.",
-)
-CANCELLED = Failure("task.cancelled", "It was to be stopped, and the gateway that ran it went down meanwhile.")
-STOPPED = Failure("task.cancelled", "The gateway was stopped while this was under way.")
 OPEN = ("pending", "running")
 PAGE = 100
 SKEW = timedelta(seconds=5)
@@ -364,11 +355,13 @@ class Background:
             self._log.warning("what was left is not readable by this version", execution=id)
             return
         await self._presence.beat()
-        marks = {**document.marks, "gateway": self._presence.me.id}
+        tries = int(document.marks.get(TRIES, 0)) + await self._presence.was_killed(document.marks.get("gateway", ""))
+        marks = {**document.marks, "gateway": self._presence.me.id, TRIES: str(tries)}
         if await self._store.documents.put(RUNS, id, document.value, marks=marks, if_version=document.version) is None:
             return
         waits = record is not None and record.status == "pending" and BEGUN not in document.marks
-        if (waits or _is_durable(task)) and not stopped and not gone:
+        poisonous = waits and tries >= MOST_TRIES
+        if (waits or _is_durable(task)) and not (stopped or gone or poisonous):
             self._log.warning("going on with work that another gateway left", execution=id)
             self._begin(id, task, session, options)
             return
@@ -376,7 +369,7 @@ class Background:
             self._log.warning("work was lost with its gateway", execution=id)
             if record is None:
                 await self._store.executions.put(self._dispatcher.pending(task, session, options))
-            failure = SECRET_GONE if gone else LOST
+            failure = SECRET_GONE if gone else GIVEN_UP if poisonous else LOST
             await self._end(id, *((Status.CANCELLED, CANCELLED) if stopped else (Status.ERROR, failure)))
             await self._store.documents.delete(RUNS, id)
         except Exception:

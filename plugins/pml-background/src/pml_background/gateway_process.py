@@ -135,6 +135,10 @@ class Presence:
                 living[one.key] = datetime.fromisoformat(str(one.value["began_at"]))
         return living
 
+    async def was_killed(self, id: str) -> bool:
+        """Whether a gateway that is gone did not end in good order."""
+        return bool(id) and await self._store.documents.get(GATEWAYS, id) is not None
+
     async def _bury(self, seen: Document) -> bool:
         """Mark a gateway as gone; False when it has given a sign of life meanwhile."""
 
