@@ -222,6 +222,15 @@ async def call(url: str, tool: str, arguments: Mapping[str, Any], **more: Any) -
     return await request(url, "tools/call", {"name": tool, "arguments": arguments, **more})
 
 
+async def executions(url: str) -> list[dict[str, Any]]:
+    """A page of them, the last ones first; nothing while nobody is there."""
+    with contextlib.suppress(httpx2.TransportError):
+        told = await call(url, "list_recent_executions", {"limit": 100})
+        found: list[dict[str, Any]] = told["result"]["structuredContent"]["executions"]
+        return found
+    return []
+
+
 def yes(asked: Mapping[str, Any], **content: Any) -> dict[str, Any]:
     """What a client comes back with to whom everything was asked that ``asked`` says."""
     answer = {"action": "accept", "content": content}

@@ -9,7 +9,7 @@ import signal
 
 import httpx2
 import pytest
-from balanced import accepting, call, initialize, request_in_session, until, yes
+from balanced import accepting, call, executions, initialize, request_in_session, until, yes
 
 from pml_background.executions import MOST_TRIES
 
@@ -94,13 +94,6 @@ async def kept_up(running, deaths):
                 one.begin()
                 await asyncio.to_thread(one.wait)
         await asyncio.sleep(0.1)
-
-
-async def executions(url):
-    """A page of them, the last ones first; nothing while nobody is there."""
-    with contextlib.suppress(httpx2.TransportError):
-        return (await call(url, "list_recent_executions", {"limit": 100}))["result"]["structuredContent"]["executions"]
-    return []
 
 
 async def chat(running, agent, message):

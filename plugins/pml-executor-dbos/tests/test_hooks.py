@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from durable_kit import REQUEST, Gateway, PlanRun, left
@@ -20,6 +21,7 @@ from pml_executor_dbos import Dbos, Settings, hooks
 from pml_executor_dbos.commands import check
 from pml_executor_dbos.ledger import Ledger
 from pml_executor_dbos.presence import Presence, is_work_left
+from pml_executor_dbos.settings import LIFE_SIGNS
 from pml_hookspecs import Failure, InvalidArguments, Session, Status
 from pml_testing.fakes import FakeServices, outcome
 
@@ -286,7 +288,9 @@ async def test_the_doctor_names_a_server_that_is_away() -> None:
         ("", "sqlite:////home/pml/durable.db", "/home/pml/durable.db"),
         ("/x/y.db", "sqlite:////x/y.db", "/x/y.db"),
         ("sqlite:////x/y.db", "sqlite:////x/y.db", "/x/y.db"),
-        ("postgres://h/d", "postgresql://h/d", None),
+        ("postgres://h/d", f"postgresql://h/d?{urlencode(LIFE_SIGNS)}", None),
+        ("postgres://u:%40@h:1/d", f"postgresql://u:%40@h:1/d?{urlencode(LIFE_SIGNS)}", None),
+        ("postgres://h:1,g/d", f"postgresql:///d?{urlencode(LIFE_SIGNS)}&host=h%2Cg&port=1%2C", None),
         ("postgresql://u:p@h/d?x=1", "postgresql://u:p@h/d?x=1", None),
     ],
 )

@@ -7,7 +7,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,10 +39,28 @@ def programs() -> Path | None:
 class Cluster:
     """A running server."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, control: Callable[..., None], data: Path) -> None:
         self.url = url
         """``postgresql://…`` of a database that only this cluster's users have; trusts everybody on this machine."""
+        self._control, self._data = control, data
         self._made = 0
+
+    def stop(self) -> None:
+        """End it at once, as a machine that is gone does."""
+        self._control("-m", "immediate", "stop")
+
+    def start(self) -> None:
+        """Start it again, at the same address."""
+        self._control("start")
+
+    def promote(self) -> None:
+        """Make a standby the server that writes."""
+        self._control("promote")
+
+    @property
+    def pid(self) -> int:
+        """Of its first process, whose children serve connections."""
+        return int((self._data / "postmaster.pid").read_text().split()[0])
 
     def database(self) -> str:
         """The address of a new, empty database."""
@@ -56,11 +74,12 @@ class Cluster:
 
 
 @contextmanager
-def cluster(*, durable: bool = False) -> Iterator[Cluster]:
+def cluster(*, durable: bool = False, standby_of: Cluster | None = None) -> Iterator[Cluster]:
     """Start a server, stop it in the end, and leave nothing behind; not even where this process is killed.
 
     Args:
         durable: Whether it waits for the disk, as servers in use do.
+        standby_of: Another one, which it follows until it is promoted.
 
     Raises:
         FileNotFoundError: Its programs are not installed.
@@ -79,28 +98,25 @@ def cluster(*, durable: bool = False) -> Iterator[Cluster]:
             os.chown(home, account.pw_uid, account.pw_gid)
         options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={home}"
         options = options if durable else f"{options} {QUICK}"
-        initdb = [
-            str(folder / "initdb"),
-            "-D",
-            str(data),
-            "-U",
-            "postgres",
-            "-A",
-            "trust",
-            "-N",
-            "--locale=C",
-            "-E",
-            "UTF8",
-        ]
+        if standby_of is None:
+            made = f"initdb -D {data} -U postgres -A trust -N --locale=C -E UTF8"
+        else:
+            made = f"pg_basebackup -D {data} -R -X stream -c fast -d {standby_of.url}"
         pg_ctl = [str(folder / "pg_ctl"), "-D", str(data), "-w", "-t", str(START_S)]
         stop = [*pg_ctl, "-m", "immediate", "stop"]
+
+        def control(*words: str) -> None:
+            how = ["-l", str(home / "log"), "-o", options] if "start" in words else []
+            _as(account, [*pg_ctl, *how, *words])
+
         with _watched(account, home, stop):
-            _as(account, initdb)
-            _as(account, [*pg_ctl, "-l", str(home / "log"), "-o", options, "start"])
+            _as(account, [str(folder / (words := made.split())[0]), *words[1:]])
+            control("start")
             try:
-                yield Cluster(f"postgresql://postgres@127.0.0.1:{port}/postgres")
+                yield Cluster(f"postgresql://postgres@127.0.0.1:{port}/postgres", control, data)
             finally:
-                _as(account, stop)
+                if (data / "postmaster.pid").exists():
+                    _as(account, stop)
 
 
 @contextmanager

@@ -95,7 +95,7 @@ class Ledger:
             problem = str(getattr(exc, "orig", exc))
             if any(words in problem for words in MISSING):
                 return nothing
-            where = self._settings.file or self._settings.url.rpartition("@")[2]
+            where = self._settings.file or self._settings.url.rpartition("@")[2].partition("?")[0]
             raise DatabaseError(f"the database of durable workflows, {where}: {problem}") from exc
 
     async def close(self) -> None:
