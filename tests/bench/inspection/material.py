@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import random
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,8 @@ class Case:
     attack: bool
     found: bool
     shown: str = ""
+    text: str = ""
+    """All of it, for other scanners; empty where it is known in a gateway only."""
 
 
 def halves(cases: list[Case], seed: int, groups: list[str]) -> tuple[list[Case], list[Case]]:
@@ -39,18 +42,35 @@ def halves(cases: list[Case], seed: int, groups: list[str]) -> tuple[list[Case],
     return [case for case in cases if case.group in first], [case for case in cases if case.group not in first]
 
 
+def own_halves(cases: list[Case], seed: int) -> tuple[list[Case], list[Case]]:
+    """Attacks and honest ones, each cut by the seed."""
+    kinds = [[case for case in cases if case.attack is attack] for attack in (True, False)]
+    parts = [halves(kind, seed, [case.group for case in kind]) for kind in kinds]
+    return parts[0][0] + parts[1][0], parts[0][1] + parts[1][1]
+
+
 def case_of(name: str, group: str, text: str, *, attack: bool) -> Case:
-    return Case(name, group, attack, bool(findings(text)), text[:100].replace("\n", " "))
+    return Case(name, group, attack, bool(findings(text)), text[:100].replace("\n", " "), text)
+
+
+def own_cases(path: Path) -> list[Case]:
+    """Of PML's authors; the group says of which kind one is, and its number."""
+    document = tomllib.loads(path.read_text(encoding="utf-8"))
+    return [
+        case_of(f"{kind}[{number}] {one.get('class', '')}".strip(), f"{kind}{number:03}", one["text"], attack=attack)
+        for kind, attack in (("attacks", True), ("honest", False))
+        for number, one in enumerate(document[kind])
+    ]
 
 
 def cases_of_dvmcp(folder: Path) -> list[Case]:
     """The challenges whose attack is in words: what tools are described by, and what resources and tools answer."""
     made = []
     for path in sorted(folder.glob("challenges/*/challenge*/server.py")):
-        found = [(text[:80], findings(text)) for text in said(ast.parse(path.read_text(encoding="utf-8")))]
-        hits = [f"{one.rule}: {one.excerpt}" for _, each in found for one in each]
+        spoken = list(said(ast.parse(path.read_text(encoding="utf-8"))))
+        hits = [f"{one.rule}: {one.excerpt}" for text in spoken for one in findings(text)]
         name = path.parent.name
-        made.append(Case(name, name, name in IN_WORDS, bool(hits), "; ".join(hits)[:200]))
+        made.append(Case(name, name, name in IN_WORDS, bool(hits), "; ".join(hits)[:200], "\n\n".join(spoken)))
     return made
 
 
