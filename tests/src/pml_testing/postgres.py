@@ -99,9 +99,9 @@ def cluster(*, durable: bool = False, standby_of: Cluster | None = None) -> Iter
         options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={home}"
         options = options if durable else f"{options} {QUICK}"
         if standby_of is None:
-            made = f"initdb -D {data} -U postgres -A trust -N --locale=C -E UTF8"
+            program, args = "initdb", f"-D {data} -U postgres -A trust -N --locale=C -E UTF8"
         else:
-            made = f"pg_basebackup -D {data} -R -X stream -c fast -d {standby_of.url}"
+            program, args = "pg_basebackup", f"-D {data} -R -X stream -c fast -d {standby_of.url}"
         pg_ctl = [str(folder / "pg_ctl"), "-D", str(data), "-w", "-t", str(START_S)]
         stop = [*pg_ctl, "-m", "immediate", "stop"]
 
@@ -110,7 +110,7 @@ def cluster(*, durable: bool = False, standby_of: Cluster | None = None) -> Iter
             _as(account, [*pg_ctl, *how, *words])
 
         with _watched(account, home, stop):
-            _as(account, [str(folder / (words := made.split())[0]), *words[1:]])
+            _as(account, [str(folder / program), *args.split()])
             control("start")
             try:
                 yield Cluster(f"postgresql://postgres@127.0.0.1:{port}/postgres", control, data)

@@ -15,8 +15,8 @@ class Settings(StoreSettings):
 
     url: str = setting(
         "",
-        "Address of the database: postgresql://user:password@host:port/database; host1,host2 if it has standbys. What it "
-        "leaves out is in libpq's variables and password file. To the server, or a pooler that pools sessions.",
+        "Address of the database: postgresql://user:password@host:port/database; host1,host2 if it has standbys. "
+        "What it leaves out is in libpq's variables and password file. To the server, or a pooler that pools sessions.",
         secret=True,
         project="never",
     )
