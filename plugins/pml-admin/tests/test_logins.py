@@ -130,9 +130,19 @@ def test_whose_login_it_is_has_to_be_said_where_there_are_several(remote, place,
     assert why in said(capsys, "auth", *words)
 
 
-@pytest.mark.parametrize("verb", ["list", "rotate"])
-def test_without_logins_of_principals_that_is_said(remote, capsys, verb):
-    assert 'pml: no server has sharing = "per_principal"' in said(capsys, "auth", verb)
+def test_without_logins_of_principals_that_is_said(remote, capsys):
+    assert 'pml: no server has sharing = "per_principal"' in said(capsys, "auth", "list")
+
+
+def test_logins_that_all_share_get_a_new_key_too(place, remote, capsys):
+    place.write("pml.toml", '[servers.near]\ncommand = "x"\n[servers.far]\nurl = "https://far/mcp"\n')
+    assert main(["auth", "rotate"]) == 0
+    assert capsys.readouterr().out == "2 logins have a new key\n"
+
+
+def test_without_a_remote_server_there_is_no_login_to_rotate(place, remote, capsys):
+    place.write("pml.toml", '[servers.near]\ncommand = "x"\n')
+    assert "pml: no server is reached by an address, so there are no logins" in said(capsys, "auth", "rotate")
 
 
 @pytest.mark.parametrize("verb", ["login", "logout"])

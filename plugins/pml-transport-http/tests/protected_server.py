@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import base64
 import json
+from types import SimpleNamespace
 from urllib.parse import parse_qs, unquote, urlencode
 
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
+
+from pml_transport_http import Settings
+from pml_transport_http.logins.keys import LoginKeys, place_of
+from pml_transport_http.logins.principal_logins import SHARED, PrincipalLogins
 
 
 class Authority:
@@ -115,18 +120,50 @@ class ProtectedServer:
         return JSONResponse({}, status, headers={"WWW-Authenticate": f"Bearer {challenge}"})
 
 
-class Secrets:
-    """What a store keeps."""
+class Kept:
+    """What a store keeps of the login at ``git``: documents, and secrets as versions before wrote them."""
 
     def __init__(self):
-        self.kept = {}
+        self.plain, self.kept, self.secrets, self.documents = {}, {}, self, Documents(self)
 
     async def get(self, owner, name):
-        return self.kept.get((owner, name))
+        return self.plain.get((owner, name))
 
     async def put(self, owner, name, value):
-        self.kept[owner, name] = value
+        if value is None:
+            self.plain.pop((owner, name), None)
+        else:
+            self.plain[owner, name] = value
+
+    async def login(self):
+        return json.loads(await self.logins.get("git"))
 
     @property
-    def login(self):
-        return json.loads(self.kept["http", "git"])
+    def logins(self):
+        return PrincipalLogins(self.documents, LoginKeys(place_of(Settings(keyring=False))), SHARED)
+
+
+class Documents:
+    """The part of a store that keeps documents, as far as logins need it."""
+
+    def __init__(self, store):
+        self.store = store
+
+    async def get(self, collection, key):
+        return self.store.kept.get((collection, key))
+
+    async def put(self, collection, key, value, *, marks=None, expires_at=None, if_version=None):
+        before = self.store.kept.get((collection, key))
+        if if_version is not None and if_version != (before.version if before else 0):
+            return None
+        version = before.version + 1 if before else 1
+        made = SimpleNamespace(key=key, value=dict(value), marks=dict(marks or {}), version=version)
+        self.store.kept[collection, key] = made
+        return version
+
+    async def delete(self, collection, key):
+        return self.store.kept.pop((collection, key), None) is not None
+
+    async def find(self, collection, *, marks=None, limit=100, cursor=None):
+        items = [one for (where, _), one in self.store.kept.items() if where == collection]
+        return SimpleNamespace(items=items, cursor=None)

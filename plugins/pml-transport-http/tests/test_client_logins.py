@@ -20,6 +20,7 @@ from mcp.server.auth.routes import create_auth_routes
 from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from mcp.types import ListToolsResult
+from protected_server import Kept
 from pydantic import AnyHttpUrl
 from starlette.applications import Starlette
 
@@ -27,30 +28,12 @@ from pml_hookspecs import Endpoint, TransportError
 from pml_testing.fakes import FakeServices
 from pml_testing.transport_ends import SOON_S
 from pml_transport_http import Http, Settings
+from pml_transport_http.logins.keys import KeyringEntry, LoginKeys
+from pml_transport_http.logins.principal_logins import SHARED, PrincipalLogins
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::DeprecationWarning:starlette")]
 
 PARAMS = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
-
-
-class Secrets:
-    """What a store keeps."""
-
-    def __init__(self):
-        self.kept = {}
-
-    async def get(self, owner, name):
-        return self.kept.get((owner, name))
-
-    async def put(self, owner, name, value):
-        if value is None:
-            self.kept.pop((owner, name), None)
-        else:
-            self.kept[owner, name] = value
-
-    @property
-    def login(self):
-        return json.loads(self.kept["http", "git"])
 
 
 class Authority:
@@ -134,7 +117,7 @@ async def list_tools(ctx, params):
 
 
 @pytest.fixture
-async def site(web, monkeypatch):
+async def site(web, monkeypatch, tmp_path):
     """An MCP server that wants a login, an authorization server on another port, and a browser."""
     authority, port = Authority(), free_port()
     issuer = f"http://127.0.0.1:{port}"
@@ -162,8 +145,9 @@ async def site(web, monkeypatch):
 
     opened = []
     monkeypatch.setattr(webbrowser, "open", browse)
-    kept = Secrets()
-    services = FakeServices(store=SimpleNamespace(secrets=kept))
+    monkeypatch.setenv("PML_HOME", str(tmp_path))
+    kept = Kept()
+    services = FakeServices(store=kept)
     return SimpleNamespace(authority=authority, url=url, opened=opened, kept=kept, services=services, issuer=issuer)
 
 
@@ -200,7 +184,7 @@ async def test_a_login_opens_the_browser_and_is_used_from_then_on(site, connect)
     assert str(asked.redirect_uri).startswith("http://127.0.0.1:")
     await use(site, connect)
     assert len(site.opened) == 1
-    token = site.kept.login["tokens"]["access_token"]
+    token = (await site.kept.login())["tokens"]["access_token"]
     assert token in site.authority.accesses
     assert token not in str(site.services.log.lines)
 
@@ -216,13 +200,13 @@ async def test_the_login_of_another_gateway_is_found_without_a_restart(site, con
 @pytest.mark.parametrize("known", [True, False], ids=["expired", "revoked"])
 async def test_a_token_is_renewed_unattended_also_after_a_restart(site, connect, known):
     await log_in(site)
-    before = site.kept.login
+    before = await site.kept.login()
     site.authority.accesses.clear()
     if known:
         kept = {**before, "expires_at": time.time() - 1}
-        site.kept.kept["http", "git"] = json.dumps(kept)
+        await site.kept.logins.put("git", json.dumps(kept))
     await use(site, connect)
-    after = site.kept.login
+    after = await site.kept.login()
     assert after["tokens"]["access_token"] in site.authority.accesses
     assert after["tokens"]["refresh_token"] != before["tokens"]["refresh_token"]
     assert after["expires_at"] > time.time()
@@ -342,7 +326,7 @@ async def test_a_store_in_trouble_does_not_stop_servers_without_a_login(site, co
     async def trouble(owner, name):
         raise OSError("disk full")
 
-    site.kept.get = trouble
+    site.kept.documents.get = trouble
     async with connect((await raw(reply)).url, services=site.services) as link:
         assert await link.request("m", {}, timeout_s=SOON_S) == {}
     assert any(event == "http.logins_unreadable" for _, event, _ in site.services.log.lines)
@@ -394,20 +378,93 @@ def keyring(monkeypatch):
     return backend
 
 
-async def test_a_keyring_keeps_logins_where_there_is_one(site, connect, keyring):
-    await log_in(site)
-    assert site.kept.kept == {}
-    assert len(keyring.kept) == 1
-    await use(site, connect)
-    await Http(Settings(), site.services).log_out(Endpoint(name="git", address=site.url))
-    assert keyring.kept == {}
+def kept_text(site, keyring, folder):
+    """All that is kept, as it is kept."""
+    files = [path.read_text() for path in folder.rglob("*") if path.is_file()]
+    return str(([vars(one) for one in site.kept.kept.values()], site.kept.plain, keyring.kept, files))
 
 
-@pytest.mark.parametrize("why", ["locked", "none", "unwanted"])
-async def test_the_store_keeps_logins_where_there_is_no_keyring(site, connect, keyring, why):
-    keyring.locked, keyring.priority = why == "locked", 0 if why == "none" else 5
+@pytest.mark.parametrize("why", ["keyring", "none", "unwanted"])
+async def test_a_login_is_kept_encrypted_with_a_key_in_the_keyring_or_in_a_file(site, connect, keyring, tmp_path, why):
+    keyring.priority = 0 if why == "none" else 5
     settings = Settings(keyring=why != "unwanted")
     await Http(settings, site.services).log_in(Endpoint(name="git", address=site.url), show=lambda _text: None)
-    assert len(site.kept.kept) == 1
-    assert keyring.kept == {}
+    assert (len(site.kept.kept), len(keyring.kept)) == (1, 1 if why == "keyring" else 0)
+    assert (tmp_path / "login.key").exists() is (why != "keyring")
+    kept = kept_text(site, keyring, tmp_path)
+    assert "sealed" in kept
+    assert not [token for token in (*site.authority.accesses, *site.authority.refreshes) if token in kept]
+    await use(site, connect) if why != "unwanted" else None
+    await Http(settings, site.services).log_out(Endpoint(name="git", address=site.url))
+    assert site.kept.kept == {}
+
+
+async def test_with_a_locked_keyring_a_login_says_what_to_do_and_keeps_nothing(site, keyring):
+    keyring.locked = True
+    with pytest.raises(TransportError, match=r"cannot be used \(locked\); unlock it, or name a file as key_file"):
+        await log_in(site)
+    assert (site.kept.kept, keyring.kept) == ({}, {})
+
+
+@pytest.mark.parametrize("place", ["store", "keyring"])
+async def test_a_login_that_a_version_before_kept_as_it_was_is_used_and_encrypted(
+    site, connect, keyring, tmp_path, place
+):
+    await log_in(site)
+    text = json.dumps(await opened(site, keyring))
+    site.kept.kept.clear()
+    if place == "store":
+        site.kept.plain["http", "git"] = text
+    else:
+        keyring.kept["pml-http", "git"] = text
     await use(site, connect)
+    assert (len(site.kept.kept), site.kept.plain, [name for _, name in keyring.kept]) == (1, {}, ["login.key"])
+    assert not [token for token in site.authority.accesses if token in kept_text(site, keyring, tmp_path)]
+    await use(site, connect)
+    assert len(site.opened) == 1
+
+
+async def opened(site, keyring):
+    keys = LoginKeys(KeyringEntry(keyring))
+    return json.loads(await PrincipalLogins(site.kept.documents, keys, SHARED).get("git"))
+
+
+async def test_a_login_before_is_used_though_it_cannot_be_encrypted_yet(site, connect, keyring):
+    await log_in(site)
+    site.kept.plain["http", "git"] = json.dumps(await opened(site, keyring))
+    site.kept.kept.clear()
+    keyring.kept.clear()
+    keyring.locked = True
+    await use(site, connect)
+    assert (site.kept.kept, len(site.kept.plain)) == ({}, 1)
+    assert any(event == "http.login_not_encrypted" for _, event, _ in site.services.log.lines)
+
+
+async def test_a_login_of_another_key_says_what_to_do_and_either_helps(site, connect, tmp_path):
+    await log_in(site)
+    right = (tmp_path / "login.key").read_bytes()
+    (tmp_path / "login.key").unlink()
+    with pytest.raises(
+        TransportError, match=r"login.key; put that key back, or log in anew with pml auth login"
+    ) as caught:
+        await use(site, connect)
+    assert caught.value.retryable
+    (tmp_path / "login.key").write_bytes(right)
+    (tmp_path / "login.key").chmod(0o600)
+    await use(site, connect)
+    (tmp_path / "login.key").unlink()
+    await log_in(site)
+    await use(site, connect)
+    (tmp_path / "login.key").unlink()
+    await Http(Settings(), site.services).log_out(Endpoint(name="git", address=site.url))
+    assert site.kept.kept == {}
+
+
+async def test_a_new_key_is_for_shared_logins_too(site, connect, tmp_path):
+    await log_in(site)
+    before = (tmp_path / "login.key").read_text()
+    for _ in range(3):
+        assert await Http(Settings(), site.services).rotate() == 1
+    assert before not in (tmp_path / "login.key").read_text()
+    await use(site, connect)
+    assert await Http(Settings(), site.services).logins(Endpoint(name="git", address=site.url)) == []

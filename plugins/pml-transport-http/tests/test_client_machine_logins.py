@@ -11,7 +11,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from protected_server import Authority, ProtectedServer, Secrets
+from protected_server import Authority, Kept, ProtectedServer
 
 from pml_hookspecs import Endpoint, RpcError, TransportError
 from pml_testing.fakes import FakeServices
@@ -53,12 +53,13 @@ class Human(Recorder):
 
 
 @pytest.fixture
-async def site(web, monkeypatch):
+async def site(web, monkeypatch, tmp_path):
     """The server, the authorization server that it names, another one, and a browser for the command."""
     monkeypatch.setattr(webbrowser, "open", browse)
     first, other = await Authority("first").start(web), await Authority("other").start(web)
-    kept = Secrets()
-    services = FakeServices(store=SimpleNamespace(secrets=kept))
+    monkeypatch.setenv("PML_HOME", str(tmp_path))
+    kept = Kept()
+    services = FakeServices(store=kept)
     server = await ProtectedServer(first).start(web)
     return SimpleNamespace(server=server, first=first, other=other, kept=kept, services=services)
 
@@ -89,7 +90,7 @@ async def test_a_client_registered_by_hand_presents_itself_as_the_metadata_says(
         site.first.more["token_endpoint_auth_methods_supported"] = offered
     await log_in(site, **BY_HAND)
     assert site.first.clients == [("by hand", how, SECRET)]
-    assert site.kept.login["client"]["token_endpoint_auth_method"] == f"client_secret_{how}"
+    assert (await site.kept.login())["client"]["token_endpoint_auth_method"] == f"client_secret_{how}"
 
 
 async def test_the_configuration_may_say_how_it_presents_itself(site):

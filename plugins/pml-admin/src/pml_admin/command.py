@@ -113,7 +113,7 @@ def _add_auth(subcommands: Any) -> None:
         one.set_defaults(run_on_installation=_function("logins", f"run_{verb}"))
     for verb, text in (
         ("list", "show which principals have a login of their own at which servers"),
-        ("rotate", "encrypt the logins of principals with a new key"),
+        ("rotate", "encrypt all logins with a new key"),
     ):
         one = verbs.add_parser(verb, help=text, description=text)
         add_sources(one)

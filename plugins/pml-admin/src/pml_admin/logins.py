@@ -41,8 +41,11 @@ def run_list(_arguments: argparse.Namespace, installation: Installation) -> int:
 
 
 def run_rotate(_arguments: argparse.Namespace, installation: Installation) -> int:
-    """Encrypt the logins of principals with a new key; the exit status."""
-    print(f"{asyncio.run(_rotate(_of_principals(installation)[0], installation))} logins have a new key")
+    """Encrypt all logins with a new key; the exit status."""
+    remote = [name for name, one in installation.config.servers.items() if one.url]
+    if not remote:
+        raise OperatorError("no server is reached by an address, so there are no logins")
+    print(f"{asyncio.run(_rotate(remote[0], installation))} logins have a new key")
     return 0
 
 

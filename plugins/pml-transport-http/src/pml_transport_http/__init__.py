@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pml_kit.mcp.principal_logins import LoginInvitation
 
     from .credentials import Credentials
+    from .login import Login
     from .login_store import LoginStore
     from .logins.invitations import Invitation, Invitations, PageRedirects
     from .logins.keys import LoginKeys
@@ -91,7 +92,7 @@ class Http(Transport):
             return PrincipalLogins(self._services.store.documents, self._keys(), target.principal)
         from .login_store import LoginStore
 
-        return LoginStore(self._services.store, self._log, keyring=self._settings.keyring)
+        return LoginStore(self._services.store, self._keys(), self._log, keyring=self._settings.keyring)
 
     def _keys(self) -> LoginKeys:
         from .logins.keys import LoginKeys, place_of
@@ -116,11 +117,9 @@ class Http(Transport):
         Raises:
             NotImplementedError: The configuration has other credentials for the server.
         """
-        from .login import Login
-
         target = self._human(endpoint)
         kept = self._kept(target)
-        login = Login.read(await kept.get(target.name), target) if target.principal else None
+        login = await self._before(target) if target.principal else None
         await kept.put(target.name, None)
         if login is not None:
             from .logins.revocation import revoke
@@ -177,14 +176,26 @@ class Http(Transport):
         self, target: Target, send: Callable[[str], Awaitable[None]], pages: PageRedirects | None = None
     ) -> None:
         """Have somebody log in, and keep it."""
-        from .login import Login
-
-        kept = self._kept(target)
-        before = Login.read(await kept.get(target.name), target)
+        before = await self._before(target)
         from . import oauth
+        from .logins.keys import LoginKeyError
 
         login = await oauth.log_in(target, before, send, pages=pages)
-        await kept.put(target.name, login.text)
+        try:
+            await self._kept(target).put(target.name, login.text)
+        except LoginKeyError as error:
+            raise TransportError(f"the login cannot be kept: {error}", retryable=False) from error
+
+    async def _before(self, target: Target) -> Login | None:
+        """The login that is kept; None where there is none, or none that can be decrypted."""
+        from .login import Login
+        from .logins.keys import LoginKeyError
+
+        try:
+            return Login.read(await self._kept(target).get(target.name), target)
+        except LoginKeyError as error:
+            self._log.warning("http.login_unreadable", server=target.name, problem=str(error))
+            return None
 
     async def _log_in_invited(self, invitation: Invitation, send: Callable[[str], Awaitable[None]]) -> None:
         target = invitation.target

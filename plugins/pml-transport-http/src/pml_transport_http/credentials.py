@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pml_hookspecs import TransportError
 
 from .login import UNAUTHORIZED, AuthChallenge, Login, fresh
+from .logins.keys import LoginKeyError
 from .options import EXCHANGE
 
 if TYPE_CHECKING:
@@ -122,8 +123,11 @@ class Credentials:
         try:
             text = await self._login_store.get(self._target.name)
         except Exception as error:
-            if whose := self._target.principal:
-                what = f"the login of {whose!r} at {self._target.peer} cannot be read: {error}"
+            whose, encrypted = self._target.principal, isinstance(error, LoginKeyError)
+            machine = self._target.login is not None and self._target.login.machine
+            if (whose or encrypted) and not (machine and encrypted):
+                of = f" of {whose!r}" if whose else ""
+                what = f"the login{of} at {self._target.peer} cannot be read: {error}"
                 raise TransportError(what, retryable=True) from error
             self._log.warning("http.logins_unreadable", server=self._target.name, problem=str(error))
             return

@@ -43,13 +43,13 @@ class Settings:
     )
     keyring: bool = setting(
         True,
-        "Keep logins in the system's keyring where there is one (extra `keyring`), not in the store.",
+        "Keep the key that logins are encrypted with in the system's keyring, where there is one (extra `keyring`).",
         project="never",
     )
 
     key_file: str = setting(
         "",
-        "File with the keys that logins of principals are encrypted with, for nobody else to read. Empty: the system's "
+        "File with the keys that logins are encrypted with, for nobody else to read. Empty: the system's "
         "keyring where there is one (see `keyring`), or else login.key in the folder PML_HOME, or in ~/.pml.",
         project="never",
     )

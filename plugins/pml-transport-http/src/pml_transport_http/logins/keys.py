@@ -9,11 +9,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pml_transport_http.login_store import KEYRING_SERVICE, find_keyring
-
 if TYPE_CHECKING:
     from pml_transport_http.settings import Settings
 
+KEYRING_SERVICE = "pml-http"
 NAME = "login.key"
 PRIVATE = 0o600
 
@@ -91,13 +90,37 @@ class KeyringEntry:
         self._backend = backend
 
     def read(self) -> str:
-        """The lines; empty when there are none."""
-        return str(self._backend.get_password(KEYRING_SERVICE, NAME) or "")
+        """The lines; empty when there are none.
+
+        Raises:
+            LoginKeyError: The keyring is locked, or fails otherwise.
+        """
+        return str(self._asked("get_password") or "")
 
     def write(self, lines: str, *, first: bool) -> None:
         """Replace them."""
         if not (first and self.read()):
-            self._backend.set_password(KEYRING_SERVICE, NAME, lines)
+            self._asked("set_password", lines)
+
+    def _asked(self, action: str, *values: str) -> Any:
+        try:
+            return getattr(self._backend, action)(KEYRING_SERVICE, NAME, *values)
+        except Exception as error:
+            what = f"{self.name} cannot be used ({error}); unlock it, or name a file as key_file in [plugins.http]"
+            raise LoginKeyError(what) from error
+
+
+def find_keyring() -> Any:
+    """The system's keyring; None without the package, or without a backend that keeps anything."""
+    import importlib
+
+    try:
+        keyring: Any = importlib.import_module("keyring")
+    except ImportError:
+        return None
+    backend = keyring.get_keyring()
+    # The backend that refuses everything has priority 0.
+    return backend if getattr(backend, "priority", 0) > 0 else None
 
 
 def place_of(settings: Settings) -> KeyPlace:
@@ -139,8 +162,8 @@ class LoginKeys:
                 if keys:
                     return str(_box(keys).decrypt(sealed.encode()).decode())
         raise LoginKeyError(
-            f"it was encrypted with a key that is not in {self._place.name}; put that key back, or log in anew after "
-            "pml auth logout"
+            f"it was encrypted with a key that is not in {self._place.name}; put that key back, or log in anew with "
+            "pml auth login"
         )
 
     async def add(self) -> None:

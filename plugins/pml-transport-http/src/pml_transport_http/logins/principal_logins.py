@@ -1,4 +1,4 @@
-"""Where each principal's login at each server is kept: in the store, encrypted, and bound to both."""
+"""Where logins at servers are kept: in the store, encrypted, and bound to server and principal."""
 
 from __future__ import annotations
 
@@ -27,10 +27,12 @@ POLL_S = 0.1
 FRESH_S = 2.0
 """How old what was read of a login may be when it is used [s]."""
 PAGE = 1000
+SHARED = ""
+"""In the place of a principal: the login is everybody's."""
 
 
 class PrincipalLogins:
-    """Those of one principal. Used in place of a :class:`~pml_transport_http.login_store.LoginStore`."""
+    """Those of one principal; of :data:`SHARED`, inside a :class:`~pml_transport_http.login_store.LoginStore`."""
 
     fresh_s = FRESH_S
 
@@ -102,8 +104,9 @@ async def _taken(documents: Documents, key: str) -> bool:
 
 
 async def principals(documents: Documents, server: str) -> list[str]:
-    """Who has a login at a server, in order."""
-    return sorted([one.marks["principal"] async for one in _all(documents, {"server": server})])
+    """Who has a login of their own at a server, in order."""
+    found = {one.marks["principal"] async for one in _all(documents, {"server": server})}
+    return sorted(found - {SHARED})
 
 
 async def rotate(documents: Documents, keys: LoginKeys) -> int:
