@@ -44,6 +44,8 @@ UNDER_WAY = frozenset({"pending", "running"})
 LATE_S = 0.1
 """Rows of what was answered so shortly before a kill may be missing; longer by what this machine kept processes waiting
 for a processor, as far as we noticed [s]."""
+WAITS = 3
+"""How often a row waits for a processor: in the gateway's loop, in the thread that writes, and in the database."""
 LOOK_S, LOOKED_S = 0.01, 1.0
 """How often we look how long we had to wait, and for how long it counts [s]."""
 LEAST_LIFE_S, MOST_LIFE_S = 0.05, 3.0
@@ -127,7 +129,7 @@ class Life:
 
     def late_s(self, killed_at: float) -> float:
         """How shortly before the kill an answer has come whose row may be missing [s]."""
-        return LATE_S + max((wait for at, wait in self.waits if at > killed_at - LOOKED_S), default=0.0)
+        return LATE_S + WAITS * max((wait for at, wait in self.waits if at > killed_at - LOOKED_S), default=0.0)
 
 
 class Killing:
