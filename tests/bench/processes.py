@@ -19,6 +19,11 @@ def _stat(pid: int) -> list[str]:
     return (PROCESSES / str(pid) / "stat").read_text().rpartition(")")[2].split()
 
 
+def parent(pid: int) -> int:
+    """Who started a process."""
+    return int(_stat(pid)[1])
+
+
 def descendants(pid: int) -> set[int]:
     """The process and everything that it, or what it started, started and that still runs."""
     parents: dict[int, int] = {}
@@ -42,3 +47,8 @@ def resident_mb(pids: Iterable[int]) -> float:
     """Resident memory; what processes share counts for each [MB]."""
     pages = sum(int((PROCESSES / str(pid) / "statm").read_text().split()[1]) for pid in pids)
     return pages * PAGE_BYTES / MB
+
+
+def open_files(pids: Iterable[int]) -> int:
+    """Descriptors that are open, connections included."""
+    return sum(len(list((PROCESSES / str(pid) / "fd").iterdir())) for pid in pids)
