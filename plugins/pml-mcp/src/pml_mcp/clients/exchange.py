@@ -159,8 +159,9 @@ class ModernExchange:
         self.capabilities = capabilities
         info = meta.get(META_CLIENT_INFO)
         self.info: Mapping[str, Any] | None = info if isinstance(info, Mapping) else None
-        # Where clients are stateless nothing says that another request is of the same person.
-        self.person: object = self if conversation.peer.stateless else conversation
+        # Where clients are stateless nothing says that another request is of the same person. Not this itself, which
+        # would be garbage in a circle after each call, with its whole connection.
+        self.person: object = object() if conversation.peer.stateless else conversation
         self._link: Link | None = None
         self._come(link, meta)
         self._questions: dict[str, tuple[str, RawObject, asyncio.Future[Mapping[str, Any]]]] = {}

@@ -155,6 +155,8 @@ class Protocol(HttpToolsProtocol):
         """End."""
         self._everybody.leave(self)
         super().connection_lost(exc)
+        # They lead back here, and garbage in a circle is looked for seldom.
+        self.cycle = self.scope = None  # type: ignore[assignment]  # nothing comes any more
 
     def data_received(self, data: bytes) -> None:
         """Take what came, within the limits."""
