@@ -76,7 +76,7 @@ class Stage:
             import psycopg
 
             with psycopg.connect(self._database) as connection:
-                found = connection.execute("SELECT count(*) FROM execution").fetchone()
+                found = connection.execute("SELECT count(*) FROM pml.execution").fetchone()
             return int(found[0]) if found else 0
         return sum(_rows(Path(one.home)) for one in self.gateways)
 

@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from pml_testing.postgres import HOW, programs
+
 TOOL = Path(__file__).parent
 LIMIT_S = 240
 
@@ -28,6 +32,15 @@ def test_every_call_is_answered_and_kept():
     assert found["gateway_ms"]["p50"] > 0
     assert found["cpu_us_per_call"]["gateway"] > 0
     assert found["memory_mb"]["last"] > 10
+
+
+def test_two_gateways_share_one_history():
+    if programs() is None:
+        pytest.skip(HOW)
+    two = ("--gateways", "2", "--store", "postgres")
+    found = measured(*two, "--clients", "8", "--rate", "20", "--duration-s", "2", "--direct-rate", "10")
+    assert (found["calls"], found["errors"], found["rows_missing"]) == (80, {}, 0)
+    assert set(found["cpu_us_per_call"]) == {"gateway", "server", "database"}
 
 
 def test_idle_clients_are_told_apart_by_era():
