@@ -33,6 +33,8 @@ ARRIVAL_S = 0.5
 FLUSH_S = 1.0
 """Least time that clients get to take what was written for them."""
 POLL_S = 0.005
+BEGIN_TURNS = 50
+"""Turns of the loop that a request which has just been read gets until it counts as under way."""
 
 
 async def serve(
@@ -177,6 +179,8 @@ async def _stop(
     await acceptor.close()
     # What comes now was sent before its sender could know, and a proxy may not send it to another gateway.
     await _until(lambda: not connections.expect_requests(), min(drain_s, ARRIVAL_S))
+    for _ in range(BEGIN_TURNS):
+        await asyncio.sleep(0)
     for connection in tuple(state.connections):
         connection.shutdown()
     await application.close(max(until - loop.time(), 0))
